@@ -1,0 +1,111 @@
+"""Validation at the public boundary: every error names the argument, what came and what to do."""
+
+from tpo.arrays import Array, Namespace, namespace
+
+FLOATS = ("float32", "float64")
+
+
+def dtype_name(x: Array) -> str:
+    """The plain name of an array's dtype: `float32` for numpy, jax and torch alike."""
+    return str(x.dtype).removeprefix("torch.")
+
+
+def same_library(**arrays: Array) -> Namespace:
+    """The one namespace of all `arrays` that are not None; mixed libraries raise."""
+    found: Namespace | None = None
+    first = ""
+    for name, x in arrays.items():
+        if x is None:
+            continue
+        xp = namespace(x)
+        if xp is None:
+            raise TypeError(
+                f"{name} is a {type(x).__name__}, expected a NumPy, JAX or torch array: "
+                f"convert it, for example numpy.asarray({name}, dtype='float32')"
+            )
+        if found is None:
+            found, first = xp, name
+        elif xp is not found:
+            raise TypeError(
+                f"{first} is a {found.library} array and {name} a {xp.library} array: "
+                "convert both to one library"
+            )
+    if found is None:
+        raise TypeError("no array was given: pass NumPy, JAX or torch arrays")
+    return found
+
+
+def floating(**arrays: Array) -> None:
+    """Every array is float32 or float64, and all are of one dtype."""
+    first = dtype = ""
+    for name, x in arrays.items():
+        if x is None:
+            continue
+        got = dtype_name(x)
+        if got not in FLOATS:
+            advice = "half precision loses whole nats over a long sequence" if "16" in got else ""
+            raise TypeError(
+                f"{name} is {got}, expected float32 or float64{advice and ' (' + advice + ')'}: "
+                f"cast {name} first"
+            )
+        if not dtype:
+            first, dtype = name, got
+        elif got != dtype:
+            raise TypeError(f"{name} is {got} but {first} is {dtype}: cast one of them")
+
+
+def boolean(**masks: Array) -> None:
+    """Every mask is boolean."""
+    for name, x in masks.items():
+        if x is not None and dtype_name(x) not in ("bool", "bool_"):
+            raise TypeError(f"{name} is {dtype_name(x)}, expected bool: pass {name} != 0")
+
+
+def shaped(shape: tuple[int, ...], like: str, **arrays: Array) -> None:
+    """Every array has exactly `shape`, the shape of `like`: nothing broadcasts silently."""
+    for name, x in arrays.items():
+        if x is not None and tuple(x.shape) != shape:
+            raise ValueError(
+                f"{name} has shape {list(x.shape)}, expected {list(shape)} as {like} has: "
+                "give every candidate its own entry, arrays are not broadcast"
+            )
+
+
+def alike(mask: Array | None = None, **arrays: Array) -> Namespace:
+    """One library, one float dtype, one shape for all arrays; a boolean mask of that shape, or None."""
+    xp = same_library(**arrays, mask=mask)
+    floating(**arrays)
+    boolean(mask=mask)
+    name, first = next(iter(arrays.items()))
+    shaped(tuple(first.shape), name, **arrays, mask=mask)
+    return xp
+
+
+def grouped(mask: Array | None = None, **arrays: Array) -> Namespace:
+    """`alike`, and the last axis, the group, has at least one candidate."""
+    xp = alike(mask, **arrays)
+    name, first = next(iter(arrays.items()))
+    if len(first.shape) == 0 or first.shape[-1] == 0:
+        raise ValueError(
+            f"{name} has shape {list(first.shape)}: the last axis, the group, is empty"
+        )
+    return xp
+
+
+def positive(name: str, value: float) -> None:
+    """A number above zero."""
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, (int, float))
+        or not 0 < value < float("inf")
+    ):
+        raise ValueError(f"{name} is {value!r}, expected a finite number above 0")
+
+
+def finite(xp: Namespace, name: str, x: Array) -> None:
+    """No NaN and no infinity, where the values are known (they are not while JAX traces)."""
+    if xp.known_any(~xp.isfinite(x)):
+        raise ValueError(
+            f"{name} holds NaN or infinity: mark those candidates invalid with a mask "
+            "(valid=... in a Group) or fix the scorer"
+        )

@@ -1,0 +1,38 @@
+"""The command line: `tpo COMMAND`, each command a module with `add_parser` and `main`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from tpo.cli import bench, demo, doctor
+from tpo.version import __version__
+
+COMMANDS = (demo, bench, doctor)
+
+
+def parser() -> argparse.ArgumentParser:
+    """The parser of all commands."""
+    top = argparse.ArgumentParser(
+        prog="tpo",
+        description="Target policy optimization: every objective of group-based RL, once.",
+    )
+    top.add_argument("--version", action="version", version=f"tpo {__version__}")
+    commands = top.add_subparsers(metavar="COMMAND", required=True)
+    for module in COMMANDS:
+        module.add_parser(commands)
+    return top
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; the exit status is 0 when it did what was asked, 130 after Ctrl-C."""
+    args = parser().parse_args(arguments)
+    try:
+        return int(args.run(args))
+    except KeyboardInterrupt:
+        print("\nstopped", file=sys.stderr)
+        return 130
+    except (ValueError, TypeError, OSError, ModuleNotFoundError) as error:
+        print(f"tpo: {error}", file=sys.stderr)
+        return 2

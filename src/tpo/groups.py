@@ -1,0 +1,209 @@
+"""Group: the scored candidates of a batch of contexts, and how their scores are standardised."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any
+
+from tpo import checks
+from tpo.arrays import Array, Namespace
+
+LOW = -1e30
+"""Stands in for the log-score of a masked candidate: exp(LOW) is 0 and LOW is finite."""
+
+
+def masked(xp: Namespace, x: Array, mask: Array | None, fill: float = 0.0) -> Array:
+    """`x` where `mask` holds, `fill` elsewhere; NaN under the mask does not leak, nor its gradient."""
+    return x if mask is None else xp.where(mask, x, fill)
+
+
+def group_log_softmax(xp: Namespace, log_scores: Array, mask: Array | None) -> Array:
+    """log p over the last axis; a masked candidate has p = 0 and takes no part in the sum."""
+    return xp.log_softmax(masked(xp, log_scores, mask, LOW))
+
+
+def count(xp: Namespace, mask: Array | None, like: Array) -> Array | float:
+    """Candidates per group, [..., 1], at least 1 so that a fully masked group divides safely."""
+    if mask is None:
+        return float(like.shape[-1])
+    return xp.clip(xp.sum(xp.cast(mask, like), axis=-1, keepdims=True), 1.0, None)
+
+
+def spread(xp: Namespace, scores: Array, mask: Array | None) -> tuple[Array, Array]:
+    """Scores moved to [0, 1] and the range (max - min) they had, [..., 1]; 0 exactly where constant.
+
+    The range, unlike the sigma, is exactly 0 for equal scores: rounding cannot invent a signal.
+    """
+    if mask is not None:
+        top = xp.amax(xp.where(mask, scores, LOW), axis=-1, keepdims=True)
+        scores = xp.where(mask, scores, top)
+    low = xp.amin(scores, axis=-1, keepdims=True)
+    span = xp.amax(scores, axis=-1, keepdims=True) - low
+    return (scores - low) / (span + (span == 0)), span
+
+
+def standardize(scores: Array, mask: Array | None = None) -> Array:
+    r"""u = (s - mean)/sigma over the last axis, population sigma; 0 where the group is constant.
+
+    .. math:: u_i = \frac{s_i - \bar s}{\sigma}, \qquad \sigma^2 = \frac{1}{K}\sum_i (s_i - \bar s)^2
+
+    scores: [..., K], mask: [..., K] bool, True where a candidate counts. Masked candidates get 0.
+    TRL divides by the sample sigma + 1e-4 and verl by the sample sigma + 1e-6; this is neither.
+    Source: TPO, arXiv 2604.06159, appendix A.
+    """
+    xp = checks.grouped(mask, scores=scores)
+    scores = masked(xp, scores, mask)
+    checks.finite(xp, "scores", scores)
+    return z_scores(xp, scores, mask)
+
+
+def z_scores(xp: Namespace, scores: Array, mask: Array | None) -> Array:
+    """`standardize` without its checks, for arrays that come from a `Group`."""
+    unit, span = spread(xp, scores, mask)
+    n = count(xp, mask, unit)
+    mean = xp.sum(masked(xp, unit, mask), axis=-1, keepdims=True) / n
+    centred = masked(xp, unit - mean, mask)
+    variance = xp.sum(centred * centred, axis=-1, keepdims=True) / n
+    return centred / xp.sqrt(variance + (span == 0))
+
+
+@dataclass(frozen=True, eq=False)
+class Group:
+    """K scored candidates for each of B contexts; every array of one library, float32 or float64.
+
+    After construction every masked entry reads 0, so what stood there (padding, NaN) has no influence.
+    A candidate counts if it is `valid` and has at least one token. In JAX a Group is a pytree.
+    """
+
+    log_probs_old: Array
+    """[B, K, T] log-probability of each token under the policy that the update starts from."""
+    scores: Array
+    """[B, K], or [B, K, R] for R rewards (objectives other than `gdpo` take their sum)."""
+    mask: Array | None = None
+    """[B, K, T] bool, True on tokens the policy chose; padding is False."""
+    valid: Array | None = None
+    """[B, K] bool, False for truncated, invalid or unscored candidates."""
+    token_scores: Array | None = None
+    """[B, K, T] dense rewards, where the task has them."""
+    log_probs_ref: Array | None = None
+    """[B, K, T] under the reference policy; the rollout snapshot stands in where it is absent."""
+    log_probs_rollout: Array | None = None
+    """[B, K, T] as the sampling engine reported them; needed by `tis` and `icepop`."""
+    values: Array | None = None
+    """[B, K, T] a critic's value of the state before each token."""
+    baseline: Array | None = None
+    """[B] a score to subtract, such as the greedy decode's (`remax`) or the expected score."""
+    tasks: Array | None = None
+    """[B] integer task of each context (`mt_grpo`)."""
+
+    def __post_init__(self) -> None:
+        xp = checks.same_library(**{f.name: getattr(self, f.name) for f in fields(self)})
+        self._check_types()
+        self._check_shapes()
+        if xp.library == "jax":
+            _register_pytree()
+        self._clear_masked(xp)
+        checks.finite(xp, "scores", self.scores)
+
+    def _check_types(self) -> None:
+        exact = {"mask", "valid", "tasks"}
+        checks.floating(
+            **{f.name: getattr(self, f.name) for f in fields(self) if f.name not in exact}
+        )
+        checks.boolean(mask=self.mask, valid=self.valid)
+        if self.tasks is not None and "int" not in checks.dtype_name(self.tasks):
+            raise TypeError(f"tasks is {checks.dtype_name(self.tasks)}, expected integers")
+
+    def _check_shapes(self) -> None:
+        shape = tuple(self.log_probs_old.shape)
+        if len(shape) != 3 or 0 in shape[1:]:
+            raise ValueError(
+                f"log_probs_old has shape {list(shape)}, expected [B, K, T] with K and T at least 1: "
+                "use T = 1 for single actions"
+            )
+        per_token = ("mask", "token_scores", "log_probs_ref", "log_probs_rollout", "values")
+        checks.shaped(shape, "log_probs_old", **{name: getattr(self, name) for name in per_token})
+        checks.shaped(shape[:2], "log_probs_old[:, :, 0]", valid=self.valid)
+        checks.shaped(shape[:1], "log_probs_old[:, 0, 0]", baseline=self.baseline, tasks=self.tasks)
+        if tuple(self.scores.shape[:2]) != shape[:2] or len(self.scores.shape) > 3:
+            raise ValueError(
+                f"scores has shape {list(self.scores.shape)}, expected {list(shape[:2])} "
+                "or that with a last axis of rewards, as log_probs_old has"
+            )
+
+    def _clear_masked(self, xp: Namespace) -> None:
+        tokens, candidates = self.mask, self.valid
+        if tokens is not None:
+            has_tokens = xp.sum(xp.cast(tokens, self.scores), axis=-1) > 0
+            candidates = has_tokens if candidates is None else candidates & has_tokens
+        if candidates is None:
+            return
+        tokens = candidates[..., None] & (
+            xp.ones_like(self.log_probs_old) > 0 if tokens is None else tokens
+        )
+        per_reward = candidates if len(self.scores.shape) == 2 else candidates[..., None]
+        self._set(mask=tokens, valid=candidates, scores=xp.where(per_reward, self.scores, 0.0))
+        for name in (
+            "log_probs_old",
+            "token_scores",
+            "log_probs_ref",
+            "log_probs_rollout",
+            "values",
+        ):
+            if getattr(self, name) is not None:
+                self._set(**{name: xp.where(tokens, getattr(self, name), 0.0)})
+
+    def _set(self, **values: Any) -> None:
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
+
+    @property
+    def xp(self) -> Namespace:
+        """The namespace of the library that this group's arrays belong to."""
+        return checks.same_library(scores=self.scores)
+
+    @property
+    def total(self) -> Array:
+        """[B, K] one score per candidate: the sum of its rewards."""
+        return self.scores if len(self.scores.shape) == 2 else self.xp.sum(self.scores, axis=-1)
+
+    @property
+    def reference(self) -> Array:
+        """[B, K, T] log-probs of the reference policy, or of the rollout snapshot without one."""
+        return self.log_probs_old if self.log_probs_ref is None else self.log_probs_ref
+
+    @property
+    def lengths(self) -> Array | float:
+        """[B, K, 1] tokens per candidate, at least 1."""
+        return count(self.xp, self.mask, self.log_probs_old)
+
+    @property
+    def sizes(self) -> Array | float:
+        """[B, 1] candidates per group, at least 1."""
+        return count(self.xp, self.valid, self.total)
+
+    @property
+    def informative(self) -> Array:
+        """[B] bool: the group's candidates differ in score."""
+        return spread(self.xp, self.total, self.valid)[1][..., 0] > 0
+
+
+_REGISTERED: list[type] = []
+
+
+def _register_pytree() -> None:
+    if _REGISTERED:
+        return
+    import jax
+
+    names = [f.name for f in fields(Group)]
+
+    def unflatten(_: None, leaves: tuple[Any, ...]) -> Group:
+        group = object.__new__(Group)
+        group._set(**dict(zip(names, leaves, strict=True)))
+        return group
+
+    jax.tree_util.register_pytree_node(
+        Group, lambda group: ([getattr(group, name) for name in names], None), unflatten
+    )
+    _REGISTERED.append(Group)

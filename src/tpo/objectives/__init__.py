@@ -1,0 +1,98 @@
+"""Every objective of the field, each written once. A name is one line here."""
+
+from tpo.objectives.base import Objective, Traits, entry, objective, objectives, register
+from tpo.objectives.ce import CrossEntropy
+from tpo.objectives.corrections import icepop, tis
+from tpo.objectives.dg import DG
+from tpo.objectives.group_pg import GroupPG, MaxRL
+from tpo.objectives.grpo import DAPO, GRPO, DrGRPO
+from tpo.objectives.gspo import GSPO, GSPOToken
+from tpo.objectives.kl import k1, k2, k3
+from tpo.objectives.likelihood import AWR, PMPO, REBEL
+from tpo.objectives.lpo import LPO
+from tpo.objectives.mpo import MPO, REPS, VMPO
+from tpo.objectives.multi import GDPO, MTGRPO, task_logits_after
+from tpo.objectives.overlong import overlong_penalty
+from tpo.objectives.ppo import MDPO, PPO, ImportanceWeighted, TRPOPenalty
+from tpo.objectives.reinforce import A2C, RLOO, Reinforce, ReMax
+from tpo.objectives.reinforce_pp import ReinforcePP
+from tpo.objectives.returns import gae, length_adaptive_lambda, retrace, vtrace
+from tpo.objectives.soft_clip import CISPO, SAPO
+from tpo.objectives.target import coefficients, loss, target
+from tpo.objectives.tpo import TPO
+from tpo.objectives.vapo import VAPO
+
+register("tpo", TPO)
+register(
+    "tpo_no_anchor", TPO, "TPO with q = softmax(u/eta): the target forgets p_old.", anchor=False
+)
+register("lpo", LPO)
+register(
+    "lpo_reverse",
+    LPO,
+    "LPO under KL(P‖w*): on-policy an ordinary policy gradient.",
+    divergence="reverse",
+)
+register("lpo_js", LPO, "LPO under the Jensen-Shannon divergence.", divergence="js")
+register(
+    "lpo_alpha", LPO, "LPO under Amari's alpha divergence, between the two KLs.", divergence="alpha"
+)
+register("mpo", MPO)
+register("v_mpo", VMPO)
+register("reps", REPS)
+register("pmpo", PMPO)
+register("awr", AWR)
+register("rebel", REBEL)
+register("ce", CrossEntropy)
+register("reinforce", Reinforce)
+register("pg_is", ImportanceWeighted)
+register("reinforce_pp", ReinforcePP)
+register("remax", ReMax)
+register("rloo", RLOO)
+register("group_pg", GroupPG)
+register("a2c", A2C)
+register("dg", DG)
+register("maxrl", MaxRL)
+register("gdpo", GDPO)
+register("mt_grpo", MTGRPO)
+register("trpo_penalty", TRPOPenalty)
+register("mdpo", MDPO)
+register("ppo", PPO)
+register("grpo", GRPO)
+register("grpo_no_kl", GRPO, "GRPO with beta = 0.", beta=0.0)
+register(
+    "grpo_masked",
+    GRPO,
+    "GRPO without zero-variance groups, KL and mean included.",
+    drop_constant=True,
+)
+register("dr_grpo", DrGRPO)
+register("dapo", DAPO)
+register("vapo", VAPO)
+register("gspo", GSPO)
+register("gspo_token", GSPOToken)
+register("sapo", SAPO)
+register("cispo", CISPO)
+
+__all__ = [
+    "Objective",
+    "Traits",
+    "coefficients",
+    "entry",
+    "gae",
+    "icepop",
+    "k1",
+    "k2",
+    "k3",
+    "length_adaptive_lambda",
+    "loss",
+    "objective",
+    "objectives",
+    "overlong_penalty",
+    "register",
+    "retrace",
+    "target",
+    "task_logits_after",
+    "tis",
+    "vtrace",
+]

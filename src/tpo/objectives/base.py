@@ -1,0 +1,180 @@
+"""Objective: a frozen value with `prepare`, `loss` and `coefficients`; and the registry of their names."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, ClassVar, NamedTuple, TypeVar
+
+from tpo import checks
+from tpo.arrays import Array, Namespace
+from tpo.groups import Group
+
+
+def _option(default: Any, accepts: str, allowed: Callable[[Any], bool]) -> Any:
+    return field(default=default, metadata={"accepts": accepts, "allowed": allowed})
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def positive(default: float) -> float:
+    """An option that is a finite number above 0."""
+    return _option(
+        default, "a finite number above 0", lambda v: _is_number(v) and 0 < v < float("inf")
+    )
+
+
+def nonnegative(default: float) -> float:
+    """An option that is a finite number, 0 or above."""
+    return _option(
+        default, "a finite number, 0 or above", lambda v: _is_number(v) and 0 <= v < float("inf")
+    )
+
+
+def fraction(default: float) -> float:
+    """An option between 0 and 1."""
+    return _option(default, "a number from 0 to 1", lambda v: _is_number(v) and 0 <= v <= 1)
+
+
+def inside_unit(default: float) -> float:
+    """An option strictly between 0 and 1."""
+    return _option(default, "a number above 0 and below 1", lambda v: _is_number(v) and 0 < v < 1)
+
+
+def choice(default: str, *names: str) -> str:
+    """An option that is one of a few names."""
+    return _option(default, "one of " + ", ".join(map(repr, names)), lambda v: v in names)
+
+
+def flag(default: bool) -> bool:
+    """An option that is True or False."""
+    return _option(default, "True or False", lambda v: isinstance(v, bool))
+
+
+def numbers(default: tuple[float, ...]) -> tuple[float, ...]:
+    """An option that is a tuple of numbers."""
+    return _option(
+        default, "a tuple of numbers", lambda v: isinstance(v, tuple) and all(map(_is_number, v))
+    )
+
+
+class Traits(NamedTuple):
+    """What an objective asks of its user; the documentation's table is made of these."""
+
+    family: str
+    group: bool = True
+    """Compares the candidates of one context, so K must be at least 2 for any signal."""
+    critic: bool = False
+    """Needs `values`."""
+    reference: bool = False
+    """Uses `log_probs_ref`, by default or by an option."""
+    epochs: bool = True
+    """Made for several epochs on one batch."""
+
+
+@dataclass(frozen=True)
+class Objective:
+    """A rule from (log-probs, rollout log-probs, scores) to a loss; a frozen, hashable value.
+
+    A new objective is a subclass with `signal` and `value`; where `slope` is absent the coefficients come
+    from automatic differentiation, which NumPy does not have.
+    """
+
+    traits: ClassVar[Traits]
+    needs: ClassVar[tuple[str, ...]] = ()
+
+    def __post_init__(self) -> None:
+        for f in fields(self):
+            value = getattr(self, f.name)
+            if f.metadata and not f.metadata["allowed"](value):
+                raise ValueError(
+                    f"{type(self).__name__}: option {f.name} is {value!r}, "
+                    f"expected {f.metadata['accepts']}"
+                )
+
+    def prepare(self, group: Group) -> Any:
+        """What stays frozen over the epochs on one rollout batch; a NamedTuple, so a JAX pytree."""
+        if not isinstance(group, Group):
+            raise TypeError(f"group is a {type(group).__name__}, expected a tpo.Group")
+        for name in self.needs:
+            if getattr(group, name) is None:
+                raise ValueError(
+                    f"{type(self).__name__} needs {name}: pass {name}=... to tpo.Group"
+                )
+        return self.signal(group)
+
+    def loss(self, log_probs: Array, signal: Any) -> Array:
+        """The scalar to minimise. log_probs: [B, K, T] under the policy being trained."""
+        return self.value(_checked(log_probs, signal), log_probs, signal)
+
+    def coefficients(self, log_probs: Array, signal: Any) -> Array:
+        """d loss / d log_probs, [B, K, T], exact; for engines that split groups over micro-batches."""
+        return self.slope(_checked(log_probs, signal), log_probs, signal)
+
+    def signal(self, group: Group) -> Any:
+        """Subclasses: the frozen part, a NamedTuple with a field `log_probs_old`."""
+        raise NotImplementedError
+
+    def value(self, xp: Namespace, log_probs: Array, signal: Any) -> Array:
+        """Subclasses: the loss."""
+        raise NotImplementedError
+
+    def slope(self, xp: Namespace, log_probs: Array, signal: Any) -> Array:
+        """Subclasses may state the gradient in closed form; otherwise it is derived from `value`."""
+        return xp.gradient(lambda x: self.value(xp, x, signal), log_probs)
+
+
+def _checked(log_probs: Array, signal: Any) -> Namespace:
+    return checks.alike(log_probs_old=signal.log_probs_old, log_probs=log_probs)
+
+
+_Class = TypeVar("_Class", bound=type[Objective])
+
+
+class Entry(NamedTuple):
+    """A registered name: the class, the options that make the variant, and what it is."""
+
+    make: type[Objective]
+    options: Mapping[str, Any]
+    summary: str
+
+
+_REGISTRY: dict[str, Entry] = {}
+
+
+def register(name: str, make: _Class, summary: str = "", **options: Any) -> _Class:
+    """Make `tpo.objective(name)` return `make(**options)`; a variant is one such line."""
+    if not (isinstance(make, type) and issubclass(make, Objective)):
+        raise TypeError(f"make is {make!r}, expected a subclass of tpo.Objective")
+    if name in _REGISTRY and _REGISTRY[name].make is not make:
+        raise ValueError(f"objective {name!r} exists already: choose another name")
+    _REGISTRY[name] = Entry(make, options, summary or (make.__doc__ or "").partition("\n")[0])
+    return make
+
+
+def entry(name: str) -> Entry:
+    """The registered class and options behind a name; an unknown name lists the valid ones."""
+    if name not in _REGISTRY:
+        close = difflib.get_close_matches(str(name), _REGISTRY, n=1)
+        hint = f" Did you mean {close[0]!r}?" if close else ""
+        raise ValueError(f"unknown objective {name!r}.{hint} Valid names: {', '.join(_REGISTRY)}")
+    return _REGISTRY[name]
+
+
+def objective(name: str, **options: Any) -> Objective:
+    """The objective of that name with its published defaults, changed by `options`."""
+    found = entry(name)
+    accepted = {f.name: f.metadata.get("accepts", "any value") for f in fields(found.make)}
+    for option in options:
+        if option not in accepted:
+            listing = "; ".join(f"{key}: {what}" for key, what in accepted.items()) or "none"
+            raise TypeError(f"{name} has no option {option!r}. Its options: {listing}")
+    return found.make(**{**found.options, **options})
+
+
+def objectives() -> list[str]:
+    """The names that `tpo.objective` accepts."""
+    return list(_REGISTRY)

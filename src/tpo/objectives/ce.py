@@ -1,0 +1,41 @@
+"""Supervised cross-entropy: the oracle that knows the answer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from tpo.groups import LOW, Group
+from tpo.objectives.base import Traits, choice
+from tpo.objectives.target import SCORES, TargetObjective, score_rule, target_signal
+
+
+@dataclass(frozen=True)
+class CrossEntropy(TargetObjective):
+    r"""Cross-entropy to the known answer, where the group holds it.
+
+    .. math:: q = e_y, \qquad L = -\frac{1}{B}\sum_b \log p_{b,y}, \qquad
+              \frac{\partial L}{\partial \ell_i} = \frac{p_i - 1[i = y]}{B}
+
+    Shapes: scores [B, K] are above 0 on correct candidates and 0 elsewhere; several correct candidates share
+    the target equally. With all actions as the group and logits as log-scores this is ordinary classification.
+
+    Edge cases: a group without a correct candidate adds 0.
+
+    Source: the supervised oracle of arXiv 2604.06159, Fig. 4 and 5.
+
+    Deviates: defined over a group of candidates, of which classification is the case K = all actions.
+    """
+
+    traits: ClassVar[Traits] = Traits("target")
+
+    score: str = choice("sum", *SCORES)
+
+    def signal(self, group: Group) -> Any:
+        xp = group.xp
+        correct = xp.cast(group.total > 0, group.log_probs_old)
+        n = xp.sum(correct, axis=-1, keepdims=True)
+        answered = (n > 0) & (xp.ones_like(correct) > 0)
+        candidates = answered if group.valid is None else answered & group.valid
+        log_q = xp.where(correct > 0, -xp.log(n + (n == 0)), LOW)
+        return target_signal(group, score_rule(group, self.score), log_q, candidates)

@@ -1,0 +1,123 @@
+"""Corrections between the engine that sampled and the trainer that learns; they compose with any objective."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+from tpo.arrays import Array, Namespace
+from tpo.groups import Group
+from tpo.objectives.base import Objective, choice, positive
+from tpo.objectives.kl import LIMIT
+
+
+class Corrected(NamedTuple):
+    """An objective's own signal and the factor on each token's gradient."""
+
+    log_probs_old: Array
+    inner: Any
+    factor: Array
+
+
+@dataclass(frozen=True)
+class Correction(Objective):
+    """An objective whose gradient on each token is multiplied by a frozen factor; its value is unchanged."""
+
+    inner: Objective
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not isinstance(self.inner, Objective):
+            raise TypeError(f"inner is a {type(self.inner).__name__}, expected a tpo.Objective")
+
+    @property
+    def traits(self) -> Any:  # type: ignore[override]
+        """What the corrected objective asks for."""
+        return self.inner.traits
+
+    def signal(self, group: Group) -> Any:
+        if group.log_probs_rollout is None:
+            raise ValueError(
+                f"{type(self).__name__} needs log_probs_rollout: pass the sampling engine's log-probs "
+                "as log_probs_rollout=... to tpo.Group"
+            )
+        xp = group.xp
+        x = xp.clip(group.log_probs_old - group.log_probs_rollout, -LIMIT, LIMIT)
+        group, factor = self.corrected(xp, group, x)
+        return Corrected(group.log_probs_old, self.inner.prepare(group), factor)
+
+    def corrected(self, xp: Namespace, group: Group, x: Array) -> tuple[Group, Array]:
+        """The group that is left and the factor [B, K, T]; x = log pi_train - log pi_infer."""
+        raise NotImplementedError
+
+    def value(self, xp: Namespace, log_probs: Array, signal: Any) -> Array:
+        held = xp.stop_gradient(log_probs)
+        return self.inner.value(xp, held + signal.factor * (log_probs - held), signal.inner)
+
+    def slope(self, xp: Namespace, log_probs: Array, signal: Any) -> Array:
+        return signal.factor * self.inner.slope(xp, log_probs, signal.inner)
+
+
+@dataclass(frozen=True)
+class TIS(Correction):
+    r"""Truncated importance sampling: each token's gradient times min(pi_train/pi_infer, cap).
+
+    .. math:: c_{it} \leftarrow \min\Big(\frac{\pi_{train}}{\pi_{infer}}, C\Big)\, c_{it}
+
+    Shapes: needs `group.log_probs_rollout` [B, K, T], the sampling engine's own log-probs.
+
+    Edge cases: equal log-probs leave the objective as it is. For target objectives the factors break
+    Σ(p - q) = 0; there `icepop(level="sequence")` is the better choice.
+
+    Source: Yao et al., "Your efficient RL framework secretly brings you off-policy RL training", 2025.
+
+    Deviates: the loss value stays the uncorrected one; only gradients change.
+    """
+
+    cap: float = positive(2.0)
+
+    def corrected(self, xp: Namespace, group: Group, x: Array) -> tuple[Group, Array]:
+        return group, xp.clip(xp.exp(x), None, self.cap)
+
+
+@dataclass(frozen=True)
+class IcePop(Correction):
+    r"""Keep only tokens (or candidates) whose pi_train/pi_infer lies in [low, high].
+
+    .. math:: c_{it} \leftarrow 1\Big[low \le \frac{\pi_{train}}{\pi_{infer}} \le high\Big]\, c_{it}
+
+    Shapes: needs `group.log_probs_rollout`. `level="token"` silences tokens. `level="sequence"` takes the
+    geometric mean over a candidate's tokens and removes the candidate from its group altogether, so that a
+    target stays a distribution over those that remain.
+
+    Edge cases: a group that loses all its candidates adds 0.
+
+    Source: IcePop (Ring-1T), arXiv 2510.18855.
+
+    Deviates: kept tokens have factor 1; compose with `tis` to weight them too.
+    """
+
+    low: float = positive(0.5)
+    high: float = positive(5.0)
+    level: str = choice("token", "token", "sequence")
+
+    def corrected(self, xp: Namespace, group: Group, x: Array) -> tuple[Group, Array]:
+        if self.level == "sequence":
+            x = xp.sum(x, axis=-1, keepdims=True) / group.lengths
+        inside = (xp.exp(x) >= self.low) & (xp.exp(x) <= self.high)
+        if self.level == "token":
+            return group, xp.cast(inside, x)
+        kept = inside[..., 0] if group.valid is None else inside[..., 0] & group.valid
+        return replace(group, valid=kept), xp.cast(inside, x)
+
+
+def tis(objective: Objective, cap: float = 2.0) -> Objective:
+    """`objective` under truncated importance sampling between the engines."""
+    return TIS(objective, cap)
+
+
+def icepop(
+    objective: Objective, low: float = 0.5, high: float = 5.0, level: str = "token"
+) -> Objective:
+    """`objective` without the tokens (or candidates) on which the engines disagree."""
+    return IcePop(objective, low, high, level)

@@ -1,0 +1,46 @@
+"""Delightful policy gradient: a gate on surprise."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from tpo.arrays import Array, Namespace
+from tpo.groups import Group
+from tpo.objectives.advantages import ADVANTAGES, advantage
+from tpo.objectives.aggregation import token_weights
+from tpo.objectives.base import Traits, choice, positive
+from tpo.objectives.weighted import PolicySignal, WeightedObjective, policy_signal
+
+
+@dataclass(frozen=True)
+class DG(WeightedObjective):
+    r"""Gate each advantage by how surprising a success, or how expected a failure, it is.
+
+    .. math:: L = -\mathrm{mean}\big[\mathrm{sg}(\sigma(\chi/\eta)\, U)\log\pi\big], \qquad
+              \chi = U \cdot (-\log \pi)
+
+    Shapes: U is the advantage of each token [B, K, T], as in `reinforce`; σ the logistic function; η is
+    `gate_temperature`. Summed over tokens, averaged over candidates.
+
+    Edge cases: one epoch per batch; with more it diverges (arXiv 2604.06159, Fig. 18).
+
+    Source: the Delightful Gradient as stated and used in arXiv 2604.06159.
+
+    Deviates: the gate is taken at the current log-probs in every epoch, through which no gradient flows.
+    """
+
+    traits: ClassVar[Traits] = Traits("policy gradient", group=False, epochs=False)
+
+    gate_temperature: float = positive(1.0)
+    advantage: str = choice("position", *ADVANTAGES)
+
+    def signal(self, group: Group) -> Any:
+        return policy_signal(
+            group, advantage(group, self.advantage), token_weights(group, "candidate")
+        )
+
+    def credit(self, xp: Namespace, log_probs: Array, signal: PolicySignal) -> Array:
+        delight = -signal.advantages * log_probs
+        gate = xp.sigmoid(delight / self.gate_temperature)
+        return signal.weights * gate * signal.advantages

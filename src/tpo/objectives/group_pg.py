@@ -1,0 +1,58 @@
+"""Group-relative policy gradients without a ratio."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from tpo.groups import Group
+from tpo.objectives.advantages import advantage
+from tpo.objectives.aggregation import token_weights
+from tpo.objectives.base import Traits
+from tpo.objectives.weighted import WeightedObjective, policy_signal
+
+
+@dataclass(frozen=True)
+class GroupPG(WeightedObjective):
+    r"""TPO's signal without its target: standardised scores as weights on the log-scores.
+
+    .. math:: L = -\frac{1}{B}\sum_b\sum_i u_i\, \ell_i, \qquad
+              \frac{\partial L}{\partial \ell_i} = -\frac{u_i}{B}
+
+    Shapes: u [B, K], :math:`\ell` the sum of a candidate's token log-probs.
+
+    Edge cases: the gradient never vanishes while scores differ, however far p has moved.
+
+    Source: the ablation of arXiv 2604.06159, Fig. 9.
+
+    Deviates: nothing.
+    """
+
+    traits: ClassVar[Traits] = Traits("policy gradient")
+
+    def signal(self, group: Group) -> Any:
+        return policy_signal(group, advantage(group, "z"), token_weights(group, "group"))
+
+
+@dataclass(frozen=True)
+class MaxRL(WeightedObjective):
+    r"""Weights that climb the expected log of the pass rate: the mean divides, not the sigma.
+
+    .. math:: A_i = \frac{R_i - \bar R}{\bar R + 10^{-6}}, \qquad
+              L = -\frac{1}{BK}\sum A_i \sum_t \log\pi_{i,t}
+
+    Shapes: scores [B, K], 0 or above.
+
+    Edge cases: a group without a success has A = 0; one success among K has A = K - 1.
+
+    Source: maximum-likelihood RL (MaxRL), 2026.
+
+    Deviates: no clipping; the paper's estimator is stated for binary scores.
+    """
+
+    traits: ClassVar[Traits] = Traits("policy gradient", epochs=False)
+
+    def signal(self, group: Group) -> Any:
+        return policy_signal(
+            group, advantage(group, "over_mean"), token_weights(group, "candidate")
+        )

@@ -1,0 +1,114 @@
+"""Group relative policy optimization and its direct descendants."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from tpo.arrays import Array, Namespace
+from tpo.groups import Group
+from tpo.objectives.advantages import advantage
+from tpo.objectives.aggregation import token_weights
+from tpo.objectives.base import Traits, choice, flag, inside_unit, nonnegative
+from tpo.objectives.ppo import PPO, clipped, clipped_slope
+from tpo.objectives.ratio import RatioObjective, ratio_signal
+from tpo.objectives.weighted import policy_signal
+
+
+@dataclass(frozen=True)
+class GRPO(RatioObjective):
+    r"""PPO's clipped surrogate on scores standardised within the group, with a KL to the reference.
+
+    .. math:: L = -\frac1B\sum_b \frac1K\sum_i\frac{1}{|o_i|}\sum_t
+              \Big[\min\big(r_{it} u_i, \mathrm{clip}(r_{it}, 1\pm\epsilon)u_i\big) - \beta\, k_3\Big]
+
+    Shapes: u [B, K]. `granularity="token"` is the form above (DeepSeekMath). `granularity="sequence"` is the
+    TPO paper's baseline: one ratio per candidate, :math:`\exp\sum_t\log r_{it}`, summed over K with no 1/K,
+    averaged over contexts. The KL is to `log_probs_ref`, or to the rollout snapshot without one.
+    `drop_constant` leaves zero-variance groups out of the loss and of the mean (`grpo_masked`).
+
+    Edge cases: a zero-variance group has u = 0; its KL still acts, unless dropped.
+
+    Source: DeepSeekMath, arXiv 2402.03300; the sequence form from arXiv 2604.06159.
+
+    Deviates: exact population sigma where others add 1e-8 to 1e-4; the log-ratio is clamped to ±20.
+    """
+
+    traits: ClassVar[Traits] = Traits("ratio", reference=True)
+
+    beta: float = nonnegative(0.04)
+    clip: float = inside_unit(0.2)
+    granularity: str = choice("token", "token", "sequence")
+    drop_constant: bool = flag(False)
+
+    def ratio_of(self) -> str:
+        return self.granularity
+
+    def signal(self, group: Group) -> Any:
+        over = "sequence" if self.granularity == "token" else "group"
+        return ratio_signal(group, "z", self.granularity, over, self.drop_constant)
+
+    def surrogate(self, xp: Namespace, x: Array, advantages: Array) -> Array:
+        return clipped(xp, x, advantages, self.clip, self.clip)
+
+    def surrogate_slope(self, xp: Namespace, x: Array, advantages: Array) -> Array:
+        return clipped_slope(xp, x, advantages, self.clip, self.clip)
+
+
+@dataclass(frozen=True)
+class DrGRPO(PPO):
+    r"""GRPO without its two normalisers: no sigma, no length.
+
+    .. math:: L = -\frac1B\sum_b\frac1K\sum_i\frac{1}{L_{max}}\sum_t
+              \min\big(r A_i, \mathrm{clip}(r, 1\pm\epsilon)A_i\big),
+              \qquad A_i = R_i - \bar R
+
+    Shapes: A [B, K]; L_max is `max_length`, or T where it is 0.
+
+    Edge cases: give `max_length` when batches are padded to different T, or the scale moves with the padding.
+
+    Source: Liu et al., arXiv 2503.20783.
+
+    Deviates: nothing.
+    """
+
+    traits: ClassVar[Traits] = Traits("ratio")
+
+    advantage: str = choice("centred", "centred", "leave_one_out")
+    max_length: float = nonnegative(0.0)
+
+    def signal(self, group: Group) -> Any:
+        weights = token_weights(group, "constant", length=self.max_length or None)
+        return policy_signal(group, advantage(group, self.advantage), weights)
+
+
+@dataclass(frozen=True)
+class DAPO(RatioObjective):
+    r"""Clip higher, average over tokens, and leave out groups without a signal.
+
+    .. math:: L = -\frac{1}{\sum_i |o_i|}\sum_i\sum_t
+              \min\big(r u_i, \mathrm{clip}(r, 1-\epsilon_{low}, 1+\epsilon_{high})u_i\big)
+
+    Shapes: u [B, K]; the mean runs over all tokens of informative groups.
+
+    Edge cases: a batch without an informative group has a loss of 0. The trainer refills dropped groups by
+    sampling more prompts (`group.informative` says which); `overlong_penalty` shapes the scores beforehand.
+
+    Source: Yu et al., arXiv 2503.14476.
+
+    Deviates: refilling and reward shaping happen outside; they are rollout and task.
+    """
+
+    traits: ClassVar[Traits] = Traits("ratio")
+
+    clip_low: float = inside_unit(0.2)
+    clip_high: float = nonnegative(0.28)
+
+    def signal(self, group: Group) -> Any:
+        return ratio_signal(group, "z", "token", "token", drop=True)
+
+    def surrogate(self, xp: Namespace, x: Array, advantages: Array) -> Array:
+        return clipped(xp, x, advantages, self.clip_low, self.clip_high)
+
+    def surrogate_slope(self, xp: Namespace, x: Array, advantages: Array) -> Array:
+        return clipped_slope(xp, x, advantages, self.clip_low, self.clip_high)

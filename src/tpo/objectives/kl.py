@@ -1,0 +1,60 @@
+"""Estimators of the KL divergence from samples of pi; d = log pi - log pi_ref, token by token."""
+
+from __future__ import annotations
+
+from tpo import checks
+from tpo.arrays import Array, Namespace
+
+LIMIT = 20.0
+"""Log-ratios are clamped to ±LIMIT before exp, as in the TPO paper's GRPO; their gradient is 0 beyond."""
+
+
+def k1(log_probs: Array, log_probs_ref: Array) -> Array:
+    r"""d: unbiased, of high variance; as a loss its expected gradient is 0.
+
+    .. math:: k_1 = d = \log\pi - \log\pi_{ref}
+
+    Elementwise, any shape. Source: J. Schulman, "Approximating KL divergence", 2020.
+    """
+    checks.alike(log_probs=log_probs, log_probs_ref=log_probs_ref)
+    return log_probs - log_probs_ref
+
+
+def k2(log_probs: Array, log_probs_ref: Array) -> Array:
+    r"""d²/2: biased, of low variance; as a loss its expected gradient is that of KL(pi‖ref).
+
+    .. math:: k_2 = d^2/2
+
+    Elementwise, any shape. Source: J. Schulman, "Approximating KL divergence", 2020.
+    """
+    return half_square(
+        checks.alike(log_probs=log_probs, log_probs_ref=log_probs_ref), log_probs - log_probs_ref
+    )
+
+
+def k3(log_probs: Array, log_probs_ref: Array) -> Array:
+    r"""e^-d + d - 1: unbiased, of low variance, never negative; as a loss its gradient is that of KL(ref‖pi).
+
+    .. math:: k_3 = e^{-d} + d - 1
+
+    Elementwise, any shape; d is clamped to ±20. Source: J. Schulman, "Approximating KL divergence", 2020.
+    """
+    return bregman(
+        checks.alike(log_probs=log_probs, log_probs_ref=log_probs_ref), log_probs - log_probs_ref
+    )
+
+
+def half_square(xp: Namespace, d: Array) -> Array:
+    """k2 of d."""
+    return d * d / 2
+
+
+def bregman(xp: Namespace, d: Array) -> Array:
+    """k3 of d."""
+    d = xp.clip(d, -LIMIT, LIMIT)
+    return xp.exp(-d) + d - 1
+
+
+def bregman_slope(xp: Namespace, d: Array) -> Array:
+    """dk3/dd = 1 - e^-d, 0 beyond the clamp."""
+    return xp.where(xp.abs(d) < LIMIT, 1 - xp.exp(-xp.clip(d, -LIMIT, LIMIT)), 0.0)

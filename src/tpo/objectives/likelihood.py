@@ -1,0 +1,136 @@
+"""Likelihood objectives: which candidates should become more or less likely, and by what fixed weight."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from tpo.arrays import Array, Namespace
+from tpo.groups import Group, masked
+from tpo.objectives.advantages import centred
+from tpo.objectives.aggregation import candidate_weights, sizes, token_weights
+from tpo.objectives.base import Traits, fraction, nonnegative, positive
+from tpo.objectives.kl import bregman, bregman_slope
+from tpo.objectives.weighted import PolicySignal, WeightedObjective, policy_signal
+
+
+@dataclass(frozen=True)
+class AWR(WeightedObjective):
+    r"""Advantage-weighted regression: likelihood weighted by exp(A/beta), capped.
+
+    .. math:: L = -\frac{1}{BK}\sum \min\big(e^{A_i/\beta}, w_{max}\big) \sum_t \log\pi_{i,t}
+
+    Shapes: A = R - mean within the group, [B, K]. β is `temperature`, w_max is `cap`.
+
+    Edge cases: equal scores give weight 1 to everyone; it does not come to rest at a target.
+
+    Source: Peng et al., arXiv 1910.00177.
+
+    Deviates: the group mean takes the place of the learned value function.
+    """
+
+    traits: ClassVar[Traits] = Traits("target")
+
+    temperature: float = positive(0.05)
+    cap: float = positive(20.0)
+
+    def signal(self, group: Group) -> Any:
+        xp = group.xp
+        w = xp.exp(xp.clip(centred(group) / self.temperature, None, math.log(self.cap)))
+        return policy_signal(group, w[..., None], token_weights(group, "candidate"))
+
+
+@dataclass(frozen=True)
+class PMPO(WeightedObjective):
+    r"""Preference-based MPO: up with the accepted, down with the rejected, held by a KL.
+
+    .. math:: L = \frac1B\sum_b
+              \Big[-\alpha\,\mathrm{mean}_{acc}\,\ell + (1-\alpha)\,\mathrm{mean}_{rej}\,\ell\Big]
+              + \beta\,\mathrm{KL}(\pi_{ref}\,\|\,\pi)
+
+    Shapes: accepted candidates score above their group's mean, rejected ones below. The KL is k3 against
+    `log_probs_ref` (the snapshot without one), summed over tokens and averaged over candidates.
+
+    Edge cases: equal scores leave the KL alone.
+
+    Source: Abdolmaleki et al., arXiv 2410.04166.
+
+    Deviates: acceptance is relative to the group mean; the KL is estimated on the candidates.
+    """
+
+    traits: ClassVar[Traits] = Traits("target", reference=True)
+
+    alpha: float = fraction(0.5)
+    beta: float = nonnegative(0.1)
+
+    def signal(self, group: Group) -> Any:
+        xp = group.xp
+        above = centred(group)
+        accepted, rejected = xp.cast(above > 0, above), xp.cast(above < 0, above)
+        push = self.alpha * _share(xp, accepted) - (1 - self.alpha) * _share(xp, rejected)
+        weights = token_weights(group, "group") / sizes(group)
+        return policy_signal(group, push[..., None] * sizes(group), weights)
+
+    def value(self, xp: Namespace, log_probs: Array, signal: Any) -> Array:
+        d = masked(xp, log_probs, signal.tokens) - signal.reference
+        return super().value(xp, log_probs, signal) + self.beta * xp.sum(
+            signal.weights * bregman(xp, d)
+        )
+
+    def slope(self, xp: Namespace, log_probs: Array, signal: Any) -> Array:
+        d = masked(xp, log_probs, signal.tokens) - signal.reference
+        kl = masked(xp, signal.weights * bregman_slope(xp, d), signal.tokens)
+        return super().slope(xp, log_probs, signal) + self.beta * kl
+
+
+def _share(xp: Namespace, members: Array) -> Array:
+    """[B, K] 1/n on each of the n members of a group, 0 elsewhere."""
+    n = xp.sum(members, axis=-1, keepdims=True)
+    return members / (n + (n == 0))
+
+
+@dataclass(frozen=True)
+class REBEL(WeightedObjective):
+    r"""Regress differences of log-ratios on differences of scores, over all pairs of a group.
+
+    .. math:: L = \frac1B\sum_b \mathrm{mean}_{i<j}
+              \Big(\frac1\eta\big[\Delta_i - \Delta_j\big] - (R_i - R_j)\Big)^2, \qquad
+              \Delta = \log\pi_\theta - \log\pi_{old}
+
+    Shapes: Δ [B, K] sums token log-ratios. With e = Δ/η - R the mean over pairs is
+    :math:`\frac{2}{K-1}\sum_i (e_i - \bar e)^2`, which is how it is computed.
+
+    Edge cases: K = 1 has no pair and a loss of 0.
+
+    Source: Gao et al., arXiv 2404.16767.
+
+    Deviates: all pairs of the group instead of one pair per prompt (the same at K = 2).
+    """
+
+    traits: ClassVar[Traits] = Traits("target")
+
+    eta: float = positive(1.0)
+
+    def signal(self, group: Group) -> Any:
+        n = sizes(group)
+        weights = candidate_weights(group, mean=False) * 2.0 / (n - 1.0 + (n == 1.0))
+        return policy_signal(group, group.total[..., None], weights)
+
+    def residual(self, xp: Namespace, log_probs: Array, signal: PolicySignal) -> Array:
+        """[B, K, 1] e - mean(e) within the group."""
+        delta = xp.sum(
+            masked(xp, log_probs, signal.tokens) - signal.log_probs_old, axis=-1, keepdims=True
+        )
+        present = xp.cast(signal.weights > 0, delta)
+        e = (delta / self.eta - signal.advantages) * present
+        n = xp.clip(xp.sum(present, axis=1, keepdims=True), 1.0, None)
+        return (e - xp.sum(e, axis=1, keepdims=True) / n) * present
+
+    def value(self, xp: Namespace, log_probs: Array, signal: Any) -> Array:
+        e = self.residual(xp, log_probs, signal)
+        return xp.sum(signal.weights * e * e)
+
+    def slope(self, xp: Namespace, log_probs: Array, signal: Any) -> Array:
+        c = 2 / self.eta * signal.weights * self.residual(xp, log_probs, signal)
+        return masked(xp, c + xp.zeros_like(log_probs), signal.tokens)

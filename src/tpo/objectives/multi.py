@@ -1,0 +1,125 @@
+"""Several rewards (GDPO) and several tasks (MT-GRPO) in one batch."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from tpo.arrays import Array
+from tpo.groups import Group, z_scores
+from tpo.objectives.advantages import batch_z
+from tpo.objectives.base import Traits, numbers
+from tpo.objectives.grpo import GRPO
+from tpo.objectives.ratio import ratio_signal
+
+
+@dataclass(frozen=True)
+class GDPO(GRPO):
+    r"""Standardise each reward within the group, add them up, then standardise over the batch.
+
+    .. math:: A = \mathrm{z}_{batch}\Big(\sum_r w_r\, \mathrm{z}_{group}(R^{(r)})\Big)
+
+    Shapes: scores [B, K, R]; `reward_weights` has R entries, or none for equal weights. The loss is GRPO's.
+
+    Edge cases: a reward that is constant in a group adds nothing there. With one reward the direction is
+    GRPO's; the batch's sigma sets the scale.
+
+    Source: GDPO, arXiv 2601.05242.
+
+    Deviates: population sigmas without an epsilon.
+    """
+
+    traits: ClassVar[Traits] = Traits("policy gradient", reference=True)
+
+    reward_weights: tuple[float, ...] = numbers(())
+
+    def signal(self, group: Group) -> Any:
+        frozen = super().signal(group)
+        return frozen._replace(advantages=self._advantages(group)[..., None])
+
+    def _advantages(self, group: Group) -> Array:
+        xp = group.xp
+        rewards = group.scores if len(group.scores.shape) == 3 else group.scores[..., None]
+        n = rewards.shape[-1]
+        weights = self.reward_weights or (1.0,) * n
+        if len(weights) != n:
+            raise ValueError(
+                f"reward_weights has {len(weights)} entries and scores {n} rewards: give one per reward"
+            )
+        each = [w * z_scores(xp, rewards[..., r], group.valid) for r, w in enumerate(weights)]
+        return batch_z(xp, sum(each[1:], each[0]), group.valid)
+
+
+@dataclass(frozen=True)
+class MTGRPO(GRPO):
+    r"""GRPO whose batch follows task weights: neglected tasks get a larger share.
+
+    .. math:: L = \sum_j z_j\, \mathrm{mean}_{b \in j,\ informative} L^{GRPO}_b, \qquad
+              z = \mathrm{softmax}(w)
+
+    Shapes: `group.tasks` [B] in 0..J-1, `task_logits` w with J entries. Contexts without a signal are left
+    out, and the shares z hold over what remains; a task with nothing left gives its share to the others.
+    Move w between batches with `task_logits_after`.
+
+    Edge cases: without `tasks` everything is task 0, and the loss is that of `grpo` with `drop_constant`.
+
+    Source: Multi-Task GRPO, arXiv 2602.05547.
+
+    Deviates: the shares are weights in the loss rather than a sampler; zero-signal contexts are always dropped.
+    """
+
+    traits: ClassVar[Traits] = Traits("policy gradient", reference=True)
+
+    task_logits: tuple[float, ...] = numbers((0.0,))
+
+    def signal(self, group: Group) -> Any:
+        over = "sequence" if self.granularity == "token" else "group"
+        frozen = ratio_signal(group, "z", self.granularity, over)
+        return frozen._replace(weights=frozen.weights * self._shares(group))
+
+    def _shares(self, group: Group) -> Array:
+        """[B, 1, 1] B times the share of each context: z_j over the informative contexts of its task."""
+        xp = group.xp
+        kept = xp.cast(group.informative, group.log_probs_old)[:, None, None]
+        tasks = xp.zeros_like(kept) if group.tasks is None else group.tasks[:, None, None]
+        if xp.known_any((tasks < 0) | (tasks >= len(self.task_logits))):
+            raise ValueError(
+                f"tasks holds an id outside 0..{len(self.task_logits) - 1}: "
+                "give task_logits one entry per task"
+            )
+        share, total = xp.zeros_like(kept), xp.zeros_like(xp.sum(kept))
+        for j, logit in enumerate(self.task_logits):
+            member = kept * xp.cast(tasks == j, kept)
+            n = xp.sum(member)
+            z = math.exp(logit - max(self.task_logits))
+            share = share + z * member / (n + (n == 0))
+            total = total + z * xp.cast(n > 0, kept)
+        return share * kept.shape[0] / (total + (total == 0))
+
+
+def task_logits_after(
+    logits: Sequence[float],
+    rewards: Sequence[float],
+    improvements: Sequence[float],
+    step: float = 0.1,
+    balance: float = 1.0,
+) -> tuple[float, ...]:
+    """Task logits for the next batch: down where a task scores well or is improving.
+
+    w_j ← w_j - step·(improvement_j + balance·reward_j), then centred. `rewards` are mean scores of each task
+    in this batch, `improvements` their change since the last. `balance` trades the average for the worst task.
+    Source: after arXiv 2602.05547; the constants are ours.
+    """
+    if not len(logits) == len(rewards) == len(improvements):
+        raise ValueError(
+            f"logits, rewards and improvements have {len(logits)}, {len(rewards)} and "
+            f"{len(improvements)} entries: give one per task"
+        )
+    moved = [
+        w - step * (gain + balance * reward)
+        for w, reward, gain in zip(logits, rewards, improvements, strict=True)
+    ]
+    mean = sum(moved) / max(len(moved), 1)
+    return tuple(w - mean for w in moved)

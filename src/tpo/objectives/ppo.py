@@ -1,0 +1,158 @@
+"""Ratios per token against a critic-free or a critic's advantage: PPO, exact importance weights, penalties."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from tpo.arrays import Array, Namespace
+from tpo.groups import Group
+from tpo.objectives.advantages import ADVANTAGES
+from tpo.objectives.aggregation import TOKEN_WEIGHTS
+from tpo.objectives.base import Traits, choice, inside_unit, nonnegative, positive
+from tpo.objectives.ratio import RatioObjective, ratio_signal
+
+
+def clipped(xp: Namespace, x: Array, advantages: Array, low: float, high: float) -> Array:
+    r"""-min(r·A, clip(r, 1 - low, 1 + high)·A), the pessimistic surrogate, with r = e^x."""
+    r = xp.exp(x)
+    return -xp.minimum(r * advantages, xp.clip(r, 1 - low, 1 + high) * advantages)
+
+
+def clipped_slope(xp: Namespace, x: Array, advantages: Array, low: float, high: float) -> Array:
+    """-r·A, and 0 behind the wall: where A > 0 and r > 1 + high, or A < 0 and r < 1 - low."""
+    r = xp.exp(x)
+    behind = ((advantages > 0) & (r > 1 + high)) | ((advantages < 0) & (r < 1 - low))
+    return xp.where(behind, 0.0, -r * advantages)
+
+
+@dataclass(frozen=True)
+class PPO(RatioObjective):
+    r"""Clipped surrogate: nothing is gained by moving a ratio past 1 ± clip.
+
+    .. math:: L = -\mathrm{mean}\,\min\big(r A,\ \mathrm{clip}(r, 1-\epsilon, 1+\epsilon)A\big)
+              + \beta\,k_3
+
+    Shapes: r and A per token [B, K, T]; summed over tokens, averaged over candidates. `advantage` is as in
+    `reinforce` (`position` by default, `gae` with a critic's `group.values`).
+
+    Edge cases: the gradient is 0 iff A > 0 and r > 1 + ε, or A < 0 and r < 1 - ε.
+
+    Source: Schulman et al., arXiv 1707.06347; the critic-free form of arXiv 2604.06159.
+
+    Deviates: no critic and no value loss by default, no entropy bonus; the log-ratio is clamped to ±20.
+    """
+
+    traits: ClassVar[Traits] = Traits("ratio", group=False)
+
+    clip: float = inside_unit(0.2)
+    advantage: str = choice("position", *ADVANTAGES)
+    over: str = choice("candidate", *TOKEN_WEIGHTS)
+
+    def signal(self, group: Group) -> Any:
+        return ratio_signal(group, self.advantage, self.ratio_of(), self.over)
+
+    def surrogate(self, xp: Namespace, x: Array, advantages: Array) -> Array:
+        return clipped(xp, x, advantages, self.clip, self.clip)
+
+    def surrogate_slope(self, xp: Namespace, x: Array, advantages: Array) -> Array:
+        return clipped_slope(xp, x, advantages, self.clip, self.clip)
+
+
+@dataclass(frozen=True)
+class ImportanceWeighted(RatioObjective):
+    r"""REINFORCE with exact importance weights, for rollouts of another policy.
+
+    .. math:: L = -\mathrm{mean}\,\frac{\pi(o)}{\pi_{old}(o)}\, A, \qquad
+              \frac{\partial L}{\partial \log\pi} = -r A
+
+    Shapes: one ratio per candidate, the product over its tokens, and one advantage per candidate [B, K].
+
+    Edge cases: the log-ratio is clamped to ±20; beyond that the gradient is 0.
+
+    Source: the off-policy study of the TPO talk; importance sampling as in Precup et al. 2000.
+
+    Deviates: the group mean is the baseline by default; `advantage="score"` has none.
+    """
+
+    traits: ClassVar[Traits] = Traits("ratio", group=False)
+
+    advantage: str = choice(
+        "centred", "centred", "z", "leave_one_out", "over_mean", "score", "given"
+    )
+
+    def ratio_of(self) -> str:
+        return "sequence"
+
+    def signal(self, group: Group) -> Any:
+        return ratio_signal(group, self.advantage, "sequence", "candidate")
+
+    def surrogate(self, xp: Namespace, x: Array, advantages: Array) -> Array:
+        return -xp.exp(x) * advantages
+
+    def surrogate_slope(self, xp: Namespace, x: Array, advantages: Array) -> Array:
+        return -xp.exp(x) * advantages
+
+
+@dataclass(frozen=True)
+class TRPOPenalty(RatioObjective):
+    r"""TRPO's bound as a penalty: the surrogate minus a KL from the old policy.
+
+    .. math:: L = \mathrm{mean}\big[-r A + \lambda\,\mathrm{KL}(\pi_{old}\|\pi)\big], \qquad
+              \mathrm{KL}(\pi_{old}\|\pi) \approx r - 1 - \log r
+
+    Shapes: per token [B, K, T], summed over tokens, averaged over candidates. λ is `penalty`.
+
+    Edge cases: the estimate of the KL is never negative and its slope is r - 1.
+
+    Source: Schulman et al., arXiv 1502.05477; the penalty form of arXiv 1707.06347, section 4.
+
+    Deviates: a fixed penalty in place of the constraint; KL estimated on the taken tokens.
+    """
+
+    traits: ClassVar[Traits] = Traits("ratio", group=False)
+
+    penalty: float = nonnegative(1.0)
+    advantage: str = choice("position", *ADVANTAGES)
+
+    def signal(self, group: Group) -> Any:
+        return ratio_signal(group, self.advantage, "token", "candidate")
+
+    def surrogate(self, xp: Namespace, x: Array, advantages: Array) -> Array:
+        r = xp.exp(x)
+        return -r * advantages + self.penalty * (r - 1 - x)
+
+    def surrogate_slope(self, xp: Namespace, x: Array, advantages: Array) -> Array:
+        r = xp.exp(x)
+        return -r * advantages + self.penalty * (r - 1)
+
+
+@dataclass(frozen=True)
+class MDPO(RatioObjective):
+    r"""Mirror descent: the surrogate minus a KL in the other direction, over several steps.
+
+    .. math:: L = -\mathbb{E}_{\pi}[A] + \frac1t \mathrm{KL}(\pi\|\pi_{old}) \approx
+              \mathrm{mean}\big[-r A + \tfrac1t\, r\log r\big]
+
+    Shapes: per token [B, K, T], summed over tokens, averaged over candidates. t is `step`.
+
+    Edge cases: at r = 1 the slope is -A + 1/t; the 1/t is the same for every sample and averages out.
+
+    Source: Tomar et al., arXiv 2005.09814.
+
+    Deviates: t is fixed; the paper anneals it from 1 towards 0.
+    """
+
+    traits: ClassVar[Traits] = Traits("ratio", group=False)
+
+    step: float = positive(1.0)
+    advantage: str = choice("position", *ADVANTAGES)
+
+    def signal(self, group: Group) -> Any:
+        return ratio_signal(group, self.advantage, "token", "candidate")
+
+    def surrogate(self, xp: Namespace, x: Array, advantages: Array) -> Array:
+        return xp.exp(x) * (x / self.step - advantages)
+
+    def surrogate_slope(self, xp: Namespace, x: Array, advantages: Array) -> Array:
+        return xp.exp(x) * ((x + 1) / self.step - advantages)

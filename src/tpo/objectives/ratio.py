@@ -1,0 +1,97 @@
+"""The ratio family: a function of r = pi/pi_old, by token or by sequence, plus a KL penalty."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from tpo.arrays import Array, Namespace
+from tpo.groups import Group, masked
+from tpo.objectives.advantages import PER_TOKEN, advantage
+from tpo.objectives.aggregation import candidate_weights, token_weights
+from tpo.objectives.base import Objective, nonnegative
+from tpo.objectives.kl import LIMIT, bregman, bregman_slope
+from tpo.objectives.weighted import PolicySignal, policy_signal
+
+GRANULARITIES = ("token", "sequence", "mean")
+"""One ratio per token, per sequence (the product over its tokens), or their geometric mean (GSPO)."""
+
+
+def log_ratio(
+    xp: Namespace, log_probs: Array, snapshot: Array, signal: PolicySignal, granularity: str
+) -> Array:
+    """[B, K, T] or [B, K, 1] log(pi/snapshot) at that granularity, not yet clamped."""
+    x = masked(xp, log_probs, signal.tokens) - snapshot
+    if granularity == "token":
+        return x
+    x = xp.sum(x, axis=-1, keepdims=True)
+    return x / signal.lengths if granularity == "mean" else x
+
+
+def to_tokens(xp: Namespace, slope: Array, signal: PolicySignal, granularity: str) -> Array:
+    """[B, K, T] the chain rule from a slope by log-ratio to a slope by token log-prob."""
+    slope = slope / signal.lengths if granularity == "mean" else slope
+    return masked(xp, slope + xp.zeros_like(signal.log_probs_old), signal.tokens)
+
+
+@dataclass(frozen=True)
+class RatioObjective(Objective):
+    """L = Σ weights·[surrogate(log r, A) + beta·k3]; subclasses state the surrogate and its derivative."""
+
+    beta: float = nonnegative(0.0)
+
+    def surrogate(self, xp: Namespace, x: Array, advantages: Array) -> Array:
+        """The loss term as a function of the log-ratio x."""
+        raise NotImplementedError
+
+    def surrogate_slope(self, xp: Namespace, x: Array, advantages: Array) -> Array:
+        """d surrogate / dx."""
+        raise NotImplementedError
+
+    def ratio_of(self) -> str:
+        """The granularity of the ratio."""
+        return "token"
+
+    def log_ratios(self, xp: Namespace, log_probs: Array, signal: PolicySignal) -> Array:
+        """[B, K, T] or [B, K, 1] log r, not yet clamped."""
+        return log_ratio(xp, log_probs, signal.log_probs_old, signal, self.ratio_of())
+
+    def penalty(self, xp: Namespace, d: Array) -> Array:
+        """The KL estimator that beta multiplies, d = log(pi/ref)."""
+        return bregman(xp, d)
+
+    def penalty_slope(self, xp: Namespace, d: Array) -> Array:
+        """d penalty / dd."""
+        return bregman_slope(xp, d)
+
+    def value(self, xp: Namespace, log_probs: Array, signal: Any) -> Array:
+        x = self.log_ratios(xp, log_probs, signal)
+        terms = self.surrogate(xp, xp.clip(x, -LIMIT, LIMIT), signal.advantages)
+        if self.beta:
+            d = log_ratio(xp, log_probs, signal.reference, signal, self.ratio_of())
+            terms = terms + self.beta * self.penalty(xp, d)
+        return xp.sum(signal.weights * terms)
+
+    def slope(self, xp: Namespace, log_probs: Array, signal: Any) -> Array:
+        x = self.log_ratios(xp, log_probs, signal)
+        slope = self.surrogate_slope(xp, xp.clip(x, -LIMIT, LIMIT), signal.advantages)
+        slope = xp.where(xp.abs(x) < LIMIT, slope, 0.0)
+        if self.beta:
+            d = log_ratio(xp, log_probs, signal.reference, signal, self.ratio_of())
+            slope = slope + self.beta * self.penalty_slope(xp, d)
+        return to_tokens(xp, signal.weights * slope, signal, self.ratio_of())
+
+
+def ratio_signal(
+    group: Group, name: str, granularity: str, over: str, drop: bool = False
+) -> PolicySignal:
+    """Freeze the advantage of that name with weights for one term per token or per candidate."""
+    if granularity == "token":
+        return policy_signal(group, advantage(group, name), token_weights(group, over, drop))
+    if name in PER_TOKEN:
+        raise ValueError(
+            f"advantage {name!r} is one number per token, and granularity {granularity!r} has one ratio "
+            "per sequence: choose granularity='token' or an advantage per candidate such as 'z'"
+        )
+    weights = candidate_weights(group, mean=over != "group", drop=drop)
+    return policy_signal(group, advantage(group, name), weights)

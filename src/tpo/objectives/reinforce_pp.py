@@ -1,0 +1,65 @@
+"""REINFORCE++: the batch, not the group, is the yardstick."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from tpo.arrays import Array, Namespace
+from tpo.groups import Group, masked
+from tpo.objectives.advantages import advantage, batch_z, outcome_rewards
+from tpo.objectives.aggregation import token_weights
+from tpo.objectives.base import Traits, flag, inside_unit, nonnegative
+from tpo.objectives.kl import half_square
+from tpo.objectives.ppo import clipped, clipped_slope
+from tpo.objectives.ratio import RatioObjective
+from tpo.objectives.returns import backward_recurrence
+from tpo.objectives.weighted import policy_signal
+
+
+@dataclass(frozen=True)
+class ReinforcePP(RatioObjective):
+    r"""Whiten returns over all tokens of the batch, then clip as PPO does.
+
+    .. math:: A_{it} = \frac{G_{it} - \mathrm{mean}_{batch}G}{\sigma_{batch}(G)}, \qquad
+              G_{it} = R_i - \beta\sum_{s \ge t} k_1, \qquad
+              L = -\frac{1}{\sum|o|}\sum\min(rA, \mathrm{clip}(r, 1\pm\epsilon)A)
+
+    Shapes: G per token [B, K, T]. Works with K = 1. `group_baseline=True` is "REINFORCE++ with baseline":
+    the group mean is subtracted first, and the KL is k2 added to the loss instead of k1 inside the reward.
+
+    Edge cases: a batch whose returns are all equal has A = 0.
+
+    Source: Hu, arXiv 2501.03262.
+
+    Deviates: population sigma over the batch's tokens without an epsilon.
+    """
+
+    traits: ClassVar[Traits] = Traits("ratio", group=False, reference=True)
+
+    beta: float = nonnegative(0.01)
+    clip: float = inside_unit(0.2)
+    group_baseline: bool = flag(False)
+
+    def signal(self, group: Group) -> Any:
+        xp = group.xp
+        if self.group_baseline:
+            returns = advantage(group, "centred") + xp.zeros_like(group.log_probs_old)
+        else:
+            rewards = outcome_rewards(group) - self.beta * (group.log_probs_old - group.reference)
+            returns = backward_recurrence(xp, rewards, xp.ones_like(rewards))
+        returns = masked(xp, returns, group.mask)
+        whitened = batch_z(xp, returns, group.mask)
+        return policy_signal(group, whitened, token_weights(group, "token"))
+
+    def surrogate(self, xp: Namespace, x: Array, advantages: Array) -> Array:
+        return clipped(xp, x, advantages, self.clip, self.clip)
+
+    def surrogate_slope(self, xp: Namespace, x: Array, advantages: Array) -> Array:
+        return clipped_slope(xp, x, advantages, self.clip, self.clip)
+
+    def penalty(self, xp: Namespace, d: Array) -> Array:
+        return half_square(xp, d) if self.group_baseline else xp.zeros_like(d)
+
+    def penalty_slope(self, xp: Namespace, d: Array) -> Array:
+        return d if self.group_baseline else xp.zeros_like(d)

@@ -1,0 +1,85 @@
+"""Softer walls than PPO's: a sigmoid gate (SAPO) and a clipped weight that never blocks (CISPO)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from tpo.arrays import Array, Namespace
+from tpo.groups import Group
+from tpo.objectives.advantages import advantage
+from tpo.objectives.aggregation import token_weights
+from tpo.objectives.base import Traits, nonnegative, positive
+from tpo.objectives.kl import LIMIT
+from tpo.objectives.ratio import RatioObjective, log_ratio, ratio_signal
+from tpo.objectives.weighted import PolicySignal, WeightedObjective, policy_signal
+
+
+@dataclass(frozen=True)
+class SAPO(RatioObjective):
+    r"""A smooth gate on the ratio, a little tighter for negative advantages.
+
+    .. math:: L = -\frac1B\sum_b\frac1K\sum_i\frac1{|o_i|}\sum_t f(r_{it})u_i, \qquad
+              f(r) = \frac4\tau\sigma\big(\tau(r - 1)\big), \qquad
+              \frac{d f}{d\log r} = 4\sigma(1-\sigma)\,r
+
+    Shapes: u [B, K]; τ is `tau_positive` where u > 0 and `tau_negative` elsewhere.
+
+    Edge cases: at r = 1 the weight is exactly 1, so the first step is GRPO's.
+
+    Source: SAPO, arXiv 2511.20347.
+
+    Deviates: the log-ratio is clamped to ±20.
+    """
+
+    traits: ClassVar[Traits] = Traits("ratio")
+
+    tau_positive: float = positive(1.0)
+    tau_negative: float = positive(1.05)
+
+    def signal(self, group: Group) -> Any:
+        return ratio_signal(group, "z", "token", "sequence")
+
+    def _gate(self, xp: Namespace, x: Array, advantages: Array) -> tuple[Array, Array]:
+        won = xp.cast(advantages > 0, x)
+        tau = self.tau_negative + (self.tau_positive - self.tau_negative) * won
+        return tau, xp.sigmoid(tau * (xp.exp(x) - 1))
+
+    def surrogate(self, xp: Namespace, x: Array, advantages: Array) -> Array:
+        tau, gate = self._gate(xp, x, advantages)
+        return -4 / tau * gate * advantages
+
+    def surrogate_slope(self, xp: Namespace, x: Array, advantages: Array) -> Array:
+        _, gate = self._gate(xp, x, advantages)
+        return -4 * gate * (1 - gate) * xp.exp(x) * advantages
+
+
+@dataclass(frozen=True)
+class CISPO(WeightedObjective):
+    r"""REINFORCE weighted by a clipped ratio: no token ever loses its gradient.
+
+    .. math:: L = -\frac{1}{\sum|o|}\sum_i\sum_t
+              \mathrm{sg}\big(\mathrm{clip}(r_{it}, floor, cap)\big)\,u_i \log\pi_{it}
+
+    Shapes: u [B, K]; `floor` and `cap` bound the ratio itself. The defaults 0 and 5 are TRL's reading
+    of the paper; verl's method of the same name clips to 1 ± .2: `floor=0.8, cap=1.2`.
+
+    Edge cases: at r = 1 it is REINFORCE on u.
+
+    Source: MiniMax-M1, arXiv 2506.13585.
+
+    Deviates: the paper does not print its cap; the choice above is named.
+    """
+
+    traits: ClassVar[Traits] = Traits("ratio")
+
+    floor: float = nonnegative(0.0)
+    cap: float = positive(5.0)
+
+    def signal(self, group: Group) -> Any:
+        return policy_signal(group, advantage(group, "z"), token_weights(group, "token"))
+
+    def credit(self, xp: Namespace, log_probs: Array, signal: PolicySignal) -> Array:
+        x = log_ratio(xp, log_probs, signal.log_probs_old, signal, "token")
+        r = xp.clip(xp.exp(xp.clip(x, -LIMIT, LIMIT)), self.floor, self.cap)
+        return signal.weights * r * signal.advantages

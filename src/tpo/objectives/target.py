@@ -1,0 +1,147 @@
+"""The target family: a distribution q over the group, and a divergence that pulls p towards it."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from tpo import checks
+from tpo.arrays import Array, Namespace
+from tpo.groups import LOW, Group, group_log_softmax, masked
+from tpo.objectives.base import Objective
+
+SCORES = ("sum", "mean", "ratio", "mean_ratio")
+
+
+def target(log_scores_old: Array, u: Array, eta: float = 1.0, mask: Array | None = None) -> Array:
+    r"""q_i ∝ p_old_i · exp(u_i/eta) over the last axis: the distribution the policy should reach.
+
+    .. math:: q_i = \frac{p^{old}_i\, e^{u_i/\eta}}{\sum_j p^{old}_j\, e^{u_j/\eta}}
+
+    All [..., K]. Where u is 0 throughout a group, q is p_old exactly. A masked candidate has q = 0.
+    Source: TPO, arXiv 2604.06159, Eq. 2.
+    """
+    xp = checks.grouped(mask, log_scores_old=log_scores_old, u=u)
+    checks.positive("eta", eta)
+    return masked(xp, xp.exp(log_target(xp, log_scores_old, u, eta, mask)), mask)
+
+
+def log_target(xp: Namespace, log_scores: Array, u: Array, eta: float, mask: Array | None) -> Array:
+    """log q of Eq. 2. Shifting the top to 0 first keeps the bits of u next to a log-score of -1e4."""
+    log_scores = masked(xp, log_scores, mask, LOW)
+    shifted = log_scores - xp.amax(log_scores, axis=-1, keepdims=True)
+    return xp.log_softmax(shifted + u / eta)
+
+
+def loss(log_scores: Array, q: Array, mask: Array | None = None) -> Array:
+    r"""L = -Σ q_i log p_i, p = softmax(log_scores) over the group; the mean over contexts.
+
+    .. math:: L = -\frac{1}{B}\sum_b \sum_i q_{bi} \log p_{bi}
+
+    All [..., K]; a scalar. A fully masked group adds 0 to the sum and counts in the mean.
+    Source: TPO, arXiv 2604.06159, Eq. 3.
+    """
+    xp = checks.grouped(mask, log_scores=log_scores, q=q)
+    return cross_entropy(xp, log_scores, q, mask)
+
+
+def cross_entropy(xp: Namespace, log_scores: Array, q: Array, mask: Array | None) -> Array:
+    """Eq. 3 without checks."""
+    log_p = group_log_softmax(xp, log_scores, mask)
+    return -xp.sum(q * log_p) / contexts(log_scores)
+
+
+def coefficients(log_scores: Array, q: Array, mask: Array | None = None) -> Array:
+    r"""c_i = p_i - q_i: the exact dL/d log_scores of one context, without the mean over the batch.
+
+    .. math:: \frac{\partial L}{\partial \ell_i} = p_i - q_i
+
+    All [..., K]. It is 0 when the target is reached, and sums to 0 over a group.
+    Source: TPO, arXiv 2604.06159, section 2.
+    """
+    xp = checks.grouped(mask, log_scores=log_scores, q=q)
+    return probabilities(xp, log_scores, mask) - q
+
+
+def probabilities(xp: Namespace, log_scores: Array, mask: Array | None) -> Array:
+    """p = softmax(log_scores) over the group, 0 for a masked candidate."""
+    return masked(xp, xp.exp(group_log_softmax(xp, log_scores, mask)), mask)
+
+
+def contexts(log_scores: Array) -> int:
+    """How many groups stand in [..., K]; 1 for an empty batch, whose sums are 0 anyway."""
+    n = 1
+    for size in log_scores.shape[:-1]:
+        n *= size
+    return max(n, 1)
+
+
+class ScoreRule(NamedTuple):
+    """How token log-probs become one log-score per candidate: Σ_t scale·clip(log_prob - offset)."""
+
+    offset: Array | float
+    """[B, K, T], or 0"""
+    scale: Array | float
+    """[B, K, 1], or a number: 1 for a sum, 1/length for a mean"""
+    tokens: Array | None
+    clip: tuple[float, float] | None = None
+
+
+def score_rule(group: Group, score: str) -> ScoreRule:
+    """The rule of one of the four sequence scores."""
+    return ScoreRule(
+        offset=group.log_probs_old if score.endswith("ratio") else 0.0,
+        scale=1.0 / group.lengths if score.startswith("mean") else 1.0,
+        tokens=group.mask,
+    )
+
+
+def log_scores_of(xp: Namespace, log_probs: Array, rule: ScoreRule) -> Array:
+    """[B, K] one log-score per candidate."""
+    per_token = masked(xp, log_probs, rule.tokens) - rule.offset
+    if rule.clip is not None:
+        per_token = xp.clip(per_token, *rule.clip)
+    return xp.sum(per_token * rule.scale, axis=-1)
+
+
+def pulled_back(xp: Namespace, c: Array, log_probs: Array, rule: ScoreRule) -> Array:
+    """[B, K, T] the chain rule from c = dL/d log_scores of a context to dL/d log_probs of the batch."""
+    per_token = c[..., None] * rule.scale / contexts(c) + xp.zeros_like(log_probs)
+    if rule.clip is not None:
+        unclipped = masked(xp, log_probs, rule.tokens) - rule.offset
+        inside = (unclipped > rule.clip[0]) & (unclipped < rule.clip[1])
+        per_token = xp.where(inside, per_token, 0.0)
+    return masked(xp, per_token, rule.tokens)
+
+
+class TargetSignal(NamedTuple):
+    """A frozen target and the rule that makes the log-scores which are fitted to it."""
+
+    log_probs_old: Array
+    rule: ScoreRule
+    q: Array
+    """[B, K]"""
+    log_q: Array
+    """[B, K] log q, which keeps what underflows in q"""
+    candidates: Array | None
+
+
+class TargetObjective(Objective):
+    """Shared by the family: the fit by cross-entropy, and its gradient in closed form."""
+
+    def value(self, xp: Namespace, log_probs: Array, signal: Any) -> Array:
+        log_scores = log_scores_of(xp, log_probs, signal.rule)
+        return cross_entropy(xp, log_scores, signal.q, signal.candidates)
+
+    def slope(self, xp: Namespace, log_probs: Array, signal: Any) -> Array:
+        log_scores = log_scores_of(xp, log_probs, signal.rule)
+        c = probabilities(xp, log_scores, signal.candidates) - signal.q
+        return pulled_back(xp, c, log_probs, signal.rule)
+
+
+def target_signal(
+    group: Group, rule: ScoreRule, log_q: Array, candidates: Array | None
+) -> TargetSignal:
+    """Freeze a target given by its log."""
+    xp = group.xp
+    q = masked(xp, xp.exp(log_q), candidates)
+    return TargetSignal(group.log_probs_old, rule, q, log_q, candidates)

@@ -1,0 +1,77 @@
+"""VAPO: PPO with a critic for long answers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+from tpo.arrays import Array, Namespace
+from tpo.groups import Group, masked
+from tpo.objectives.advantages import outcome_rewards
+from tpo.objectives.aggregation import token_weights
+from tpo.objectives.base import Traits, inside_unit, nonnegative, positive
+from tpo.objectives.ppo import clipped, clipped_slope
+from tpo.objectives.ratio import RatioObjective
+from tpo.objectives.returns import gae, length_adaptive_lambda
+from tpo.objectives.weighted import policy_signal
+
+
+class VAPOSignal(NamedTuple):
+    """PPO's signal, and the weights of the likelihood term on correct answers."""
+
+    log_probs_old: Array
+    policy: Any
+    correct: Array
+    """[B, K, T] 1/n on each of the n tokens of correct answers"""
+
+
+@dataclass(frozen=True)
+class VAPO(RatioObjective):
+    r"""Length-adaptive GAE, clip higher, token mean, and a pull towards correct answers.
+
+    .. math:: L = -\frac{1}{\sum|o|}\sum
+              \min(r\hat A, \mathrm{clip}(r, 1-\epsilon_{low}, 1+\epsilon_{high})\hat A)
+              + \mu\, \mathrm{NLL}_{correct}, \qquad \lambda_{policy} = 1 - \frac{1}{\alpha\ell}
+
+    Shapes: `group.values` [B, K, T]; rewards are `token_scores`, or the score on the last token. A candidate
+    is correct if its score is above `correct_above`; the NLL is a mean over the tokens of correct answers.
+
+    Edge cases: λ is clamped to [0, 1]: answers of up to 1/α = 20 tokens get one-step TD.
+
+    Source: VAPO, arXiv 2504.05118.
+
+    Deviates: the critic (λ_critic = 1, pretraining) is the trainer's affair.
+    """
+
+    traits: ClassVar[Traits] = Traits("ratio", group=False, critic=True)
+    needs: ClassVar[tuple[str, ...]] = ("values",)
+
+    clip_low: float = inside_unit(0.2)
+    clip_high: float = nonnegative(0.28)
+    alpha: float = positive(0.05)
+    likelihood: float = nonnegative(0.1)
+    correct_above: float = nonnegative(0.0)
+
+    def signal(self, group: Group) -> Any:
+        xp = group.xp
+        lengths = group.lengths + xp.zeros_like(group.log_probs_old[..., :1])
+        lam = length_adaptive_lambda(lengths, self.alpha)
+        advantages = gae(outcome_rewards(group), group.values, 1.0, lam, group.mask)
+        policy = policy_signal(group, advantages, token_weights(group, "token"))
+        winners = xp.cast(group.total > self.correct_above, group.log_probs_old)[..., None]
+        tokens = masked(xp, winners + xp.zeros_like(group.log_probs_old), group.mask)
+        n = xp.clip(xp.sum(tokens), 1.0, None)
+        return VAPOSignal(group.log_probs_old, policy, tokens / n)
+
+    def surrogate(self, xp: Namespace, x: Array, advantages: Array) -> Array:
+        return clipped(xp, x, advantages, self.clip_low, self.clip_high)
+
+    def surrogate_slope(self, xp: Namespace, x: Array, advantages: Array) -> Array:
+        return clipped_slope(xp, x, advantages, self.clip_low, self.clip_high)
+
+    def value(self, xp: Namespace, log_probs: Array, signal: Any) -> Array:
+        nll = -xp.sum(signal.correct * masked(xp, log_probs, signal.policy.tokens))
+        return super().value(xp, log_probs, signal.policy) + self.likelihood * nll
+
+    def slope(self, xp: Namespace, log_probs: Array, signal: Any) -> Array:
+        return super().slope(xp, log_probs, signal.policy) - self.likelihood * signal.correct
