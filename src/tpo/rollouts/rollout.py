@@ -1,0 +1,121 @@
+"""Rollout: contexts in, a scored Group out, with all that an update needs to evaluate it again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from tpo.groups import Group
+from tpo.policies.base import Params, Policy
+from tpo.policies.layers import select
+from tpo.rollouts.distinct import Distinct, distinct, every
+from tpo.rollouts.kinds import KINDS, Drawn, Kind, Scored
+from tpo.rollouts.sampler import Shape, sample
+from tpo.tasks.base import Contexts, Task
+
+
+class Batch(NamedTuple):
+    """One episode's rollouts: what the objective sees, and what the update evaluates."""
+
+    group: Group
+    inputs: Any
+    candidates: jax.Array
+    """[B, S, T, W]"""
+    distinct: Distinct
+    rewards: jax.Array
+    """[B, S, T] of the actions taken."""
+
+
+@dataclass(frozen=True)
+class Rollout:
+    """How to gather experience: the kind, K for those kinds that have it, and the baseline.
+
+    baseline: a number; "expected", Σ pi² over the actions; or None for what the objective does itself.
+    """
+
+    kind: str = "sequence"
+    group_size: int = 8
+    baseline: float | str | None = None
+
+    def __post_init__(self) -> None:
+        if self.kind not in KINDS:
+            raise ValueError(f"kind is {self.kind!r}, expected one of {', '.join(KINDS)}")
+        if self.group_size < 1:
+            raise ValueError(f"group_size is {self.group_size}, expected at least 1")
+        if isinstance(self.baseline, str) and self.baseline != "expected":
+            raise ValueError(
+                f"baseline is {self.baseline!r}, expected 'expected', a number or None"
+            )
+
+    @property
+    def rule(self) -> Kind:
+        return KINDS[self.kind]
+
+    def check(self, task: Task) -> None:
+        """Raise where this kind of rollout means nothing for the task."""
+        if self.rule.one_step and task.length != 1:
+            raise ValueError(
+                f"kind {self.kind!r} is for tasks of one action, and this one has {task.length}: "
+                "use 'single', 'sequence' or 'token'"
+            )
+        if self.kind == "token" and not task.dense:
+            raise ValueError(
+                "kind 'token' scores each token when it is taken, and this task's reward waits for "
+                "the end: use 'sequence', or a dense reward"
+            )
+
+    def shape(self, task: Task) -> Shape:
+        many = self.rule.many
+        return Shape(
+            self.group_size if many == "streams" else 1,
+            task.length,
+            self.group_size if many == "width" else 1,
+        )
+
+    def gather(
+        self, policy: Policy, params: Params, task: Task, contexts: Contexts, key: jax.Array
+    ) -> Batch:
+        """Sample, score and arrange."""
+        inputs, answer = contexts
+        drawn = sample(policy, params, inputs, self.shape(task), key)
+        rewards = task.rewards(answer, drawn.taken)
+        all_log_probs = jax.nn.log_softmax(policy.prefill(params, inputs)[0])
+        baseline = self._baseline(all_log_probs)
+        scored = self.rule.score(Drawn(drawn, rewards, all_log_probs, baseline, task, answer))
+        merged = self.rule.many == "streams" and task.length > 1
+        paths = distinct(inputs, drawn.taken, task.actions) if merged else every(drawn.taken)
+        return Batch(self._group(scored, baseline), inputs, scored.candidates, paths, rewards)
+
+    def _baseline(self, log_probs: jax.Array) -> jax.Array | None:
+        if self.baseline is None:
+            return None
+        if isinstance(self.baseline, str):
+            return jnp.exp(2 * log_probs).sum(-1)
+        return jnp.full(log_probs.shape[0], self.baseline, log_probs.dtype)
+
+    def _group(self, scored: Scored, baseline: jax.Array | None) -> Group:
+        scores = self.rule.arrange(scored.scores)
+        log_probs = self.rule.arrange(scored.log_probs)
+        given = baseline is not None and baseline.shape[0] == scores.shape[0]
+        return Group(
+            log_probs_old=log_probs,
+            scores=scores.mean(-1),
+            token_scores=scores if scores.shape[-1] > 1 else None,
+            baseline=baseline if given else None,
+        )
+
+    def log_probs(self, first: jax.Array, rest: jax.Array | None, batch: Batch) -> jax.Array:
+        """[groups, K, T] of the batch's candidates, from logits after each prefix.
+
+        first: [B, V], rest: [N, T-1, V] in the order of the batch's paths; None where T = 1.
+        """
+        prefixes = jax.nn.log_softmax(first)[:, None, None]
+        if rest is not None:
+            b, s = batch.candidates.shape[:2]
+            after = jax.nn.log_softmax(rest)[batch.distinct.path_of]
+            start = jnp.broadcast_to(prefixes, (b, s, 1, prefixes.shape[-1]))
+            prefixes = jnp.concatenate([start, after], axis=2)
+        return self.rule.arrange(select(prefixes[..., None, :], batch.candidates))

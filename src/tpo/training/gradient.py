@@ -1,0 +1,84 @@
+"""The gradient of an objective through a policy, over blocks of distinct paths.
+
+A block is as many tokens as the caches of a processor hold well. The first block is differentiated
+directly; the others are run forward, and once the objective has said how its loss depends on every
+logit, run again and pulled back. The number of blocks is that of the paths that differ, which falls
+as the policy sharpens. It is the gradient of the plain computation, summed in another order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from tpo.policies.base import Params, Paths, Policy
+from tpo.rollouts import Batch, Rollout
+
+Loss = Callable[[jax.Array], jax.Array]
+"""From log-probs [groups, K, T] to a scalar."""
+
+
+def plain_log_probs(policy: Policy, params: Params, rollout: Rollout, batch: Batch) -> jax.Array:
+    """[groups, K, T] of the batch's candidates, all paths at once."""
+    first, state = policy.prefill(params, batch.inputs)
+    one_step = batch.distinct.paths.tokens.shape[1] == 0
+    rest = None if one_step else policy.extend(params, state, batch.distinct.paths)
+    return rollout.log_probs(first, rest, batch)
+
+
+def value_and_grad(
+    policy: Policy,
+    params: Params,
+    rollout: Rollout,
+    batch: Batch,
+    loss: Loss,
+    block: int,
+    axis: str | None = None,
+) -> tuple[jax.Array, Params]:
+    """Loss and its gradient by the parameters. block: rows of paths at a time.
+
+    axis: the name of the vmapped axis of seeds, which then share the number of blocks.
+    """
+    paths = batch.distinct.paths
+    rows, fed = paths.tokens.shape
+    if fed == 0 or rows <= block:
+        return jax.value_and_grad(
+            lambda p: loss(plain_log_probs(policy, p, rollout, batch))
+        )(params)  # fmt: skip
+
+    paths = _padded(paths, block)
+    size = batch.distinct.size if axis is None else jax.lax.pmax(batch.distinct.size, axis)
+    blocks = -(-size // block)
+
+    def part(params: Params, state: Any, i: Any) -> jax.Array:
+        cut = jax.tree.map(lambda x: jax.lax.dynamic_slice_in_dim(x, i * block, block), paths)
+        return policy.extend(params, state, cut)
+
+    def write(i: Any, rest: jax.Array) -> jax.Array:
+        logits = part(params, state, i)
+        return jax.lax.dynamic_update_slice_in_dim(rest, logits, i * block, axis=0)
+
+    def accumulate(i: Any, sums: Any) -> Any:
+        _, pull = jax.vjp(lambda p, s: part(p, s, i), params, state)
+        cut = jax.lax.dynamic_slice_in_dim(d_rest, i * block, block)
+        return jax.tree.map(jnp.add, sums, pull(cut))
+
+    (first, state), pull_prompt = jax.vjp(lambda p: policy.prefill(p, batch.inputs), params)
+    rest_0, pull_0 = jax.vjp(lambda p, s: part(p, s, 0), params, state)
+    rest = jnp.zeros((len(paths.tokens), fed, first.shape[-1])).at[:block].set(rest_0)
+    rest = jax.lax.fori_loop(1, blocks, write, rest)
+    value, (d_first, d_rest) = jax.value_and_grad(
+        lambda first, rest: loss(rollout.log_probs(first, rest, batch)), argnums=(0, 1)
+    )(first, rest)
+    sums = jax.lax.fori_loop(1, blocks, accumulate, pull_0(d_rest[:block]))
+    through_prompt = pull_prompt((d_first, sums[1]))[0]
+    return value, jax.tree.map(jnp.add, sums[0], through_prompt)
+
+
+def _padded(paths: Paths, block: int) -> Paths:
+    """Rows up to a multiple of the block; what is added is never read."""
+    extra = -len(paths.tokens) % block
+    return jax.tree.map(lambda x: jnp.pad(x, [(0, extra)] + [(0, 0)] * (x.ndim - 1)), paths)
