@@ -4,6 +4,7 @@ Every function of `Namespace` is the library's own; the three that the libraries
 `stop_gradient`, `gradient`) and the numerically delicate ones (`log_softmax`, `sigmoid`) are named here once.
 """
 
+import math
 import sys
 from collections.abc import Callable, Sequence
 from types import ModuleType, SimpleNamespace
@@ -37,11 +38,14 @@ class Namespace(Protocol):
     def concatenate(self, xs: Sequence[Array], /, axis: int) -> Array: ...
     def zeros_like(self, x: Array, /) -> Array: ...
     def ones_like(self, x: Array, /) -> Array: ...
+    def softmax(self, x: Array, /) -> Array: ...
     def log_softmax(self, x: Array, /) -> Array: ...
     def stop_gradient(self, x: Array, /) -> Array: ...
     def gradient(self, loss: Callable[[Array], Array], x: Array, /) -> Array: ...
     def cast(self, x: Array, like: Array, /) -> Array: ...
-    def known_any(self, flags: Array, /) -> bool: ...
+    def moments(self, x: Array, /) -> tuple[Array, Array]: ...
+    def known_all(self, flags: Array, /) -> bool: ...
+    def known_finite(self, x: Array, /) -> bool: ...
 
 
 _SHARED = (
@@ -73,51 +77,69 @@ def _numpy() -> Namespace:
         np,
         sort=np.sort,
         sigmoid=lambda x: 0.5 * (1.0 + np.tanh(0.5 * x)),
+        softmax=lambda x: np.exp(log_softmax(x)),
         log_softmax=log_softmax,
         stop_gradient=lambda x: x,
         gradient=no_gradient,
         cast=lambda x, like: x.astype(like.dtype),
-        known_any=lambda flags: bool(flags.any()),
+        moments=lambda x: (x.mean(-1, keepdims=True), x.std(-1, keepdims=True)),
+        known_all=lambda flags: bool(flags.all()),
+        known_finite=lambda x: bool(np.isfinite(x).all()),
     )
 
 
 def _jax() -> Namespace:
     import jax
 
+    def known_all(flags: Array) -> bool:
+        return isinstance(flags, jax.core.Tracer) or bool(flags.all())
+
     return _namespace(
         jax.numpy,
         sort=jax.numpy.sort,
         sigmoid=jax.nn.sigmoid,
+        softmax=jax.nn.softmax,
         log_softmax=jax.nn.log_softmax,
         stop_gradient=jax.lax.stop_gradient,
         gradient=lambda loss, x: jax.grad(loss)(x),
         cast=lambda x, like: x.astype(like.dtype),
-        known_any=lambda flags: not isinstance(flags, jax.core.Tracer) and bool(flags.any()),
+        moments=lambda x: (x.mean(-1, keepdims=True), x.std(-1, keepdims=True)),
+        known_all=known_all,
+        known_finite=lambda x: known_all(jax.numpy.isfinite(x)),
     )
 
 
 def _torch() -> Namespace:
     import torch
 
-    def known_any(flags: torch.Tensor) -> bool:
+    def known(condition: Callable[[], Any]) -> bool:
         if torch.compiler.is_compiling():
-            return False
+            return True
         try:
-            return bool(flags.any())
-        except (
-            RuntimeError
-        ):  # under torch.vmap values are not known, and torch offers no question for it
-            return False
+            return bool(condition())
+        except RuntimeError:  # under torch.vmap no value is known, and torch has no way to ask
+            return True
+
+    def finite(x: torch.Tensor) -> bool:
+        """One sum, not finite if any entry is not, decides nearly always; `isfinite` is four passes."""
+        return math.isfinite(x.sum().item()) or bool(x.isfinite().all())
+
+    def moments(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        sigma, mean = torch.std_mean(x, -1, correction=0, keepdim=True)
+        return mean, sigma
 
     return _namespace(
         torch,
         sort=lambda x: torch.sort(x).values,
         sigmoid=torch.sigmoid,
+        softmax=lambda x: torch.softmax(x, -1),
         log_softmax=lambda x: torch.log_softmax(x, -1),
         stop_gradient=torch.Tensor.detach,
         gradient=lambda loss, x: torch.func.grad(loss)(x),
         cast=lambda x, like: x.to(like.dtype),
-        known_any=known_any,
+        moments=moments,
+        known_all=lambda flags: known(flags.all),
+        known_finite=lambda x: known(lambda: finite(x)),
     )
 
 

@@ -104,7 +104,7 @@ def positive(name: str, value: float) -> None:
 
 def finite(xp: Namespace, name: str, x: Array) -> None:
     """No NaN and no infinity, where the values are known (they are not while JAX traces)."""
-    if xp.known_any(~xp.isfinite(x)):
+    if not xp.known_finite(x):
         raise ValueError(
             f"{name} holds NaN or infinity: mark those candidates invalid with a mask "
             "(valid=... in a Group) or fix the scorer"

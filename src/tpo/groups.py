@@ -11,6 +11,9 @@ from tpo.arrays import Array, Namespace
 LOW = -1e30
 """Stands in for the log-score of a masked candidate: exp(LOW) is 0 and LOW is finite."""
 
+NO_SPREAD = 1e-19
+"""A sigma below this counts as none: its square underflows in float32."""
+
 
 def masked(xp: Namespace, x: Array, mask: Array | None, fill: float = 0.0) -> Array:
     """`x` where `mask` holds, `fill` elsewhere; NaN under the mask does not leak, nor its gradient."""
@@ -29,17 +32,13 @@ def count(xp: Namespace, mask: Array | None, like: Array) -> Array | float:
     return xp.clip(xp.sum(xp.cast(mask, like), axis=-1, keepdims=True), 1.0, None)
 
 
-def spread(xp: Namespace, scores: Array, mask: Array | None) -> tuple[Array, Array]:
-    """Scores moved to [0, 1] and the range (max - min) they had, [..., 1]; 0 exactly where constant.
+def above_lowest(xp: Namespace, scores: Array, mask: Array | None) -> Array:
+    """Scores minus the lowest of their group, masked ones 0: exactly 0 throughout a constant group.
 
-    The range, unlike the sigma, is exactly 0 for equal scores: rounding cannot invent a signal.
+    Means and sigmas are taken of this, so that rounding cannot invent a signal where there is none.
     """
-    if mask is not None:
-        top = xp.amax(xp.where(mask, scores, LOW), axis=-1, keepdims=True)
-        scores = xp.where(mask, scores, top)
-    low = xp.amin(scores, axis=-1, keepdims=True)
-    span = xp.amax(scores, axis=-1, keepdims=True) - low
-    return (scores - low) / (span + (span == 0)), span
+    lowest = xp.amin(masked(xp, scores, mask, -LOW), axis=-1, keepdims=True)
+    return masked(xp, scores - lowest, mask)
 
 
 def standardize(scores: Array, mask: Array | None = None) -> Array:
@@ -59,12 +58,29 @@ def standardize(scores: Array, mask: Array | None = None) -> Array:
 
 def z_scores(xp: Namespace, scores: Array, mask: Array | None) -> Array:
     """`standardize` without its checks, for arrays that come from a `Group`."""
-    unit, span = spread(xp, scores, mask)
-    n = count(xp, mask, unit)
-    mean = xp.sum(masked(xp, unit, mask), axis=-1, keepdims=True) / n
-    centred = masked(xp, unit - mean, mask)
-    variance = xp.sum(centred * centred, axis=-1, keepdims=True) / n
-    return centred / xp.sqrt(variance + (span == 0))
+    x = above_lowest(xp, scores, mask)
+    mean, sigma = moments(xp, x, mask)
+    return masked(xp, (x - mean) / xp.clip(sigma, NO_SPREAD, None), mask)
+
+
+def centred_scores(xp: Namespace, scores: Array, mask: Array | None) -> Array:
+    """s - mean(s) over the last axis, exactly 0 where constant."""
+    x = above_lowest(xp, scores, mask)
+    return masked(xp, x - moments(xp, x, mask)[0], mask)
+
+
+def moments(xp: Namespace, x: Array, mask: Array | None) -> tuple[Array, Array]:
+    """[..., 1] mean and population sigma over the unmasked entries; masked entries of `x` read 0."""
+    if mask is None:
+        return xp.moments(x)
+    n = count(xp, mask, x)
+    mean = xp.sum(x, axis=-1, keepdims=True) / n
+    centred = masked(xp, x - mean, mask)
+    return mean, xp.sqrt(xp.sum(centred * centred, axis=-1, keepdims=True) / n)
+
+
+_AXES = {"valid": 2, "baseline": 1, "tasks": 1}
+"""How many axes of [B, K, T] a field has, where not all three."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,34 +113,32 @@ class Group:
     """[B] integer task of each context (`mt_grpo`)."""
 
     def __post_init__(self) -> None:
-        xp = checks.same_library(**{f.name: getattr(self, f.name) for f in fields(self)})
-        self._check_types()
-        self._check_shapes()
+        given = {name: x for name, x in vars(self).items() if x is not None}
+        xp = checks.same_library(**given)
+        self._check_types(given)
+        self._check_shapes(given)
         if xp.library == "jax":
             _register_pytree()
         self._clear_masked(xp)
         checks.finite(xp, "scores", self.scores)
 
-    def _check_types(self) -> None:
-        exact = {"mask", "valid", "tasks"}
-        checks.floating(
-            **{f.name: getattr(self, f.name) for f in fields(self) if f.name not in exact}
-        )
+    def _check_types(self, given: dict[str, Array]) -> None:
+        exact = ("mask", "valid", "tasks")
+        checks.floating(**{name: x for name, x in given.items() if name not in exact})
         checks.boolean(mask=self.mask, valid=self.valid)
         if self.tasks is not None and "int" not in checks.dtype_name(self.tasks):
             raise TypeError(f"tasks is {checks.dtype_name(self.tasks)}, expected integers")
 
-    def _check_shapes(self) -> None:
+    def _check_shapes(self, given: dict[str, Array]) -> None:
         shape = tuple(self.log_probs_old.shape)
         if len(shape) != 3 or 0 in shape[1:]:
             raise ValueError(
                 f"log_probs_old has shape {list(shape)}, expected [B, K, T] with K and T at least 1: "
                 "use T = 1 for single actions"
             )
-        per_token = ("mask", "token_scores", "log_probs_ref", "log_probs_rollout", "values")
-        checks.shaped(shape, "log_probs_old", **{name: getattr(self, name) for name in per_token})
-        checks.shaped(shape[:2], "log_probs_old[:, :, 0]", valid=self.valid)
-        checks.shaped(shape[:1], "log_probs_old[:, 0, 0]", baseline=self.baseline, tasks=self.tasks)
+        for name, x in given.items():
+            if name != "scores":
+                checks.shaped(shape[: _AXES.get(name, 3)], "log_probs_old", **{name: x})
         if tuple(self.scores.shape[:2]) != shape[:2] or len(self.scores.shape) > 3:
             raise ValueError(
                 f"scores has shape {list(self.scores.shape)}, expected {list(shape[:2])} "
@@ -185,7 +199,7 @@ class Group:
     @property
     def informative(self) -> Array:
         """[B] bool: the group's candidates differ in score."""
-        return spread(self.xp, self.total, self.valid)[1][..., 0] > 0
+        return self.xp.amax(above_lowest(self.xp, self.total, self.valid), axis=-1) > 0
 
 
 _REGISTERED: list[type] = []

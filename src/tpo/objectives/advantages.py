@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tpo.arrays import Array, Namespace
-from tpo.groups import Group, masked, z_scores
+from tpo.groups import Group, centred_scores, masked, moments, z_scores
 from tpo.objectives.returns import gae
 
 
@@ -16,9 +16,7 @@ def group_mean(group: Group) -> Array:
 
 def centred(group: Group) -> Array:
     """[B, K] R - mean(R) within the group; exactly 0 where all scores are equal."""
-    xp = group.xp
-    above = masked(xp, group.total - group_mean(group), group.valid)
-    return xp.where(group.informative[..., None], above, 0.0)
+    return centred_scores(group.xp, group.total, group.valid)
 
 
 def standardized(group: Group) -> Array:
@@ -43,14 +41,9 @@ def over_mean(group: Group) -> Array:
 
 
 def batch_sigma(group: Group) -> Array:
-    """[] the population sigma of all scores of the batch."""
-    xp = group.xp
-    present = (
-        xp.ones_like(group.total) if group.valid is None else xp.cast(group.valid, group.total)
-    )
-    n = xp.clip(xp.sum(present), 1.0, None)
-    above = (group.total - xp.sum(group.total) / n) * present
-    return xp.sqrt(xp.sum(above * above) / n)
+    """[1] the population sigma of all scores of the batch."""
+    valid = None if group.valid is None else group.valid.reshape(-1)
+    return moments(group.xp, group.total.reshape(-1), valid)[1]
 
 
 def batch_z(xp: Namespace, x: Array, mask: Array | None) -> Array:

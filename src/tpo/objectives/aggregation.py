@@ -1,6 +1,11 @@
-"""How token terms become one number: every loss is Σ weights·term, with the weights frozen beforehand."""
+"""How token terms become one number: every loss is Σ weights·term, with the weights frozen beforehand.
+
+Where nothing is masked and nothing dropped a weight is a plain number, and costs nothing.
+"""
 
 from __future__ import annotations
+
+import math
 
 from tpo.arrays import Array
 from tpo.groups import Group
@@ -10,8 +15,8 @@ TOKEN_WEIGHTS = ("candidate", "group", "sequence", "token", "constant")
 
 def token_weights(
     group: Group, over: str, drop: bool = False, length: float | None = None
-) -> Array:
-    """[B, K, T] weights that make Σ weights·term the mean that `over` names.
+) -> Array | float:
+    """[B, K, T], or a number: the weights that make Σ weights·term the mean that `over` names.
 
     `candidate`: sum over tokens, mean over all candidates of the batch (single-sample methods).
     `group`: sum over tokens and candidates, mean over contexts (the TPO paper's form).
@@ -20,37 +25,35 @@ def token_weights(
     `constant`: sum over tokens divided by `length`, mean over candidates, then contexts (Dr. GRPO).
     With `drop`, groups whose candidates all score alike weigh nothing and do not count in the mean.
     """
-    xp = group.xp
-    like = group.log_probs_old
-    kept = contexts_kept(group, drop)
-    tokens = (xp.ones_like(like) if group.mask is None else xp.cast(group.mask, like)) * kept
-    n_contexts = number(group, kept, drop)
+    shape = tuple(group.log_probs_old.shape)
+    kept, n_contexts = contexts(group, drop)
+    tokens = present(group, group.mask) * kept
     if over == "candidate":
-        return tokens / at_least_one(group, xp.sum(candidates(group) * kept))
+        return tokens / total(group, candidates(group) * kept, shape[:2])
     if over == "group":
         return tokens / n_contexts
     if over == "sequence":
         return tokens / group.lengths / sizes(group) / n_contexts
     if over == "token":
-        return tokens / at_least_one(group, xp.sum(tokens))
-    return tokens / (length or like.shape[-1]) / sizes(group) / n_contexts
+        return tokens / total(group, tokens, shape)
+    return tokens / (length or shape[-1]) / sizes(group) / n_contexts
 
 
-def candidate_weights(group: Group, mean: bool, drop: bool = False) -> Array:
-    """[B, K, 1] weights for one term per candidate: sum (or mean) over the group, mean over contexts."""
-    kept = contexts_kept(group, drop)
-    weights = candidates(group) * kept / number(group, kept, drop)
+def candidate_weights(group: Group, mean: bool, drop: bool = False) -> Array | float:
+    """[B, K, 1], or a number: sum (or mean) over the group of one term per candidate, mean over contexts."""
+    kept, n_contexts = contexts(group, drop)
+    weights = candidates(group) * kept / n_contexts
     return weights / sizes(group) if mean else weights
 
 
-def candidates(group: Group) -> Array:
-    """[B, K, 1] 1 for every candidate that counts."""
-    xp, like = group.xp, group.log_probs_old
-    return (
-        xp.ones_like(like[..., :1])
-        if group.valid is None
-        else xp.cast(group.valid, like)[..., None]
-    )
+def present(group: Group, mask: Array | None) -> Array | float:
+    """1 where the mask holds and 0 elsewhere; the number 1 without a mask."""
+    return 1.0 if mask is None else group.xp.cast(mask, group.log_probs_old)
+
+
+def candidates(group: Group) -> Array | float:
+    """[B, K, 1], or the number 1: 1 for every candidate that counts."""
+    return present(group, None if group.valid is None else group.valid[..., None])
 
 
 def sizes(group: Group) -> Array | float:
@@ -58,16 +61,17 @@ def sizes(group: Group) -> Array | float:
     return group.sizes if isinstance(group.sizes, float) else group.sizes[..., None]
 
 
-def contexts_kept(group: Group, drop: bool) -> Array | float:
-    """[B, 1, 1] 1 for contexts that stay in the loss."""
-    return group.xp.cast(group.informative, group.log_probs_old)[:, None, None] if drop else 1.0
+def contexts(group: Group, drop: bool) -> tuple[Array | float, Array | float]:
+    """[B, 1, 1] 1 for every context that stays in the loss, and how many stay, at least 1."""
+    if not drop:
+        return 1.0, max(group.scores.shape[0], 1)
+    kept = present(group, group.informative[:, None, None])
+    return kept, total(group, kept, tuple(group.scores.shape[:1]))
 
 
-def number(group: Group, kept: Array | float, drop: bool) -> Array | float:
-    """How many contexts the mean runs over, at least 1."""
-    return at_least_one(group, group.xp.sum(kept)) if drop else max(group.scores.shape[0], 1)
-
-
-def at_least_one(group: Group, n: Array) -> Array:
-    """n, or 1 where n is 0: an empty sum is divided by 1."""
-    return group.xp.clip(n, 1.0, None)
+def total(group: Group, ones: Array | float, shape: tuple[int, ...]) -> Array | float:
+    """The sum of `ones` broadcast to `shape`, at least 1."""
+    if isinstance(ones, float):
+        return float(max(math.prod(shape), 1))
+    repeats = math.prod(shape) / max(math.prod(ones.shape), 1)
+    return group.xp.clip(group.xp.sum(ones) * repeats, 1.0, None)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
 from tpo import checks
-from tpo.arrays import Array, Namespace
+from tpo.arrays import Array, Namespace, namespace
 from tpo.groups import Group
 
 
@@ -128,7 +128,12 @@ class Objective:
 
 
 def _checked(log_probs: Array, signal: Any) -> Namespace:
-    return checks.alike(log_probs_old=signal.log_probs_old, log_probs=log_probs)
+    """The namespace of log-probs that fit the rollout's; what fits at a glance needs no second look."""
+    old = signal.log_probs_old
+    xp = namespace(old) if type(log_probs) is type(old) else None
+    if xp is not None and log_probs.dtype == old.dtype and log_probs.shape == old.shape:
+        return xp
+    return checks.alike(log_probs_old=old, log_probs=log_probs)
 
 
 _Class = TypeVar("_Class", bound=type[Objective])

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from tpo.groups import LOW, Group
+from tpo.groups import Group
 from tpo.objectives.base import Traits, choice
-from tpo.objectives.target import SCORES, TargetObjective, score_rule, target_signal
+from tpo.objectives.target import SCORES, TargetObjective, TargetSignal, score_rule
 
 
 @dataclass(frozen=True)
@@ -37,5 +37,5 @@ class CrossEntropy(TargetObjective):
         n = xp.sum(correct, axis=-1, keepdims=True)
         answered = (n > 0) & (xp.ones_like(correct) > 0)
         candidates = answered if group.valid is None else answered & group.valid
-        log_q = xp.where(correct > 0, -xp.log(n + (n == 0)), LOW)
-        return target_signal(group, score_rule(group, self.score), log_q, candidates)
+        rule = score_rule(group, self.score)
+        return TargetSignal(group.log_probs_old, rule, correct / (n + (n == 0)), candidates)

@@ -73,7 +73,9 @@ class GSPOToken(GSPO):
     def ratio_of(self) -> str:
         return "token"
 
-    def log_ratios(self, xp: Namespace, log_probs: Array, signal: PolicySignal) -> Array:
+    def log_ratios(
+        self, xp: Namespace, log_probs: Array, snapshot: Array, signal: PolicySignal
+    ) -> Array:
         held = xp.stop_gradient(masked(xp, log_probs, signal.tokens))
-        x = log_ratio(xp, held, signal.log_probs_old, signal, "mean")
+        x = log_ratio(xp, held, snapshot, signal, "mean")
         return x + (masked(xp, log_probs, signal.tokens) - held)

@@ -27,9 +27,7 @@ def k2(log_probs: Array, log_probs_ref: Array) -> Array:
 
     Elementwise, any shape. Source: J. Schulman, "Approximating KL divergence", 2020.
     """
-    return half_square(
-        checks.alike(log_probs=log_probs, log_probs_ref=log_probs_ref), log_probs - log_probs_ref
-    )
+    return half_square(k1(log_probs, log_probs_ref))
 
 
 def k3(log_probs: Array, log_probs_ref: Array) -> Array:
@@ -39,22 +37,30 @@ def k3(log_probs: Array, log_probs_ref: Array) -> Array:
 
     Elementwise, any shape; d is clamped to ±20. Source: J. Schulman, "Approximating KL divergence", 2020.
     """
-    return bregman(
-        checks.alike(log_probs=log_probs, log_probs_ref=log_probs_ref), log_probs - log_probs_ref
-    )
+    xp = checks.alike(log_probs=log_probs, log_probs_ref=log_probs_ref)
+    return bregman(xp, clamped(xp, log_probs - log_probs_ref))
 
 
-def half_square(xp: Namespace, d: Array) -> Array:
+def half_square(d: Array) -> Array:
     """k2 of d."""
     return d * d / 2
 
 
+def clamped(xp: Namespace, x: Array) -> Array:
+    """A log-ratio between -LIMIT and LIMIT."""
+    return xp.clip(x, -LIMIT, LIMIT)
+
+
+def inside(xp: Namespace, x: Array, slope: Array) -> Array:
+    """The slope, 0 where the log-ratio was clamped."""
+    return xp.where(xp.abs(x) < LIMIT, slope, 0.0)
+
+
 def bregman(xp: Namespace, d: Array) -> Array:
-    """k3 of d."""
-    d = xp.clip(d, -LIMIT, LIMIT)
+    """k3 of a clamped d."""
     return xp.exp(-d) + d - 1
 
 
 def bregman_slope(xp: Namespace, d: Array) -> Array:
-    """dk3/dd = 1 - e^-d, 0 beyond the clamp."""
-    return xp.where(xp.abs(d) < LIMIT, 1 - xp.exp(-xp.clip(d, -LIMIT, LIMIT)), 0.0)
+    """dk3/dd = 1 - e^-d, of a clamped d."""
+    return 1 - xp.exp(-d)

@@ -11,7 +11,7 @@ from tpo.groups import Group, masked
 from tpo.objectives.advantages import centred
 from tpo.objectives.aggregation import candidate_weights, sizes, token_weights
 from tpo.objectives.base import Traits, fraction, nonnegative, positive
-from tpo.objectives.kl import bregman, bregman_slope
+from tpo.objectives.kl import bregman, bregman_slope, clamped, inside
 from tpo.objectives.weighted import PolicySignal, WeightedObjective, policy_signal
 
 
@@ -73,15 +73,14 @@ class PMPO(WeightedObjective):
         return policy_signal(group, push[..., None] * sizes(group), weights)
 
     def value(self, xp: Namespace, log_probs: Array, signal: Any) -> Array:
-        d = masked(xp, log_probs, signal.tokens) - signal.reference
-        return super().value(xp, log_probs, signal) + self.beta * xp.sum(
-            signal.weights * bregman(xp, d)
-        )
+        d = clamped(xp, masked(xp, log_probs, signal.tokens) - signal.reference)
+        kl = xp.sum(signal.weights * bregman(xp, d))
+        return super().value(xp, log_probs, signal) + self.beta * kl
 
     def slope(self, xp: Namespace, log_probs: Array, signal: Any) -> Array:
         d = masked(xp, log_probs, signal.tokens) - signal.reference
-        kl = masked(xp, signal.weights * bregman_slope(xp, d), signal.tokens)
-        return super().slope(xp, log_probs, signal) + self.beta * kl
+        kl = signal.weights * inside(xp, d, bregman_slope(xp, clamped(xp, d)))
+        return super().slope(xp, log_probs, signal) + self.beta * masked(xp, kl, signal.tokens)
 
 
 def _share(xp: Namespace, members: Array) -> Array:
@@ -115,6 +114,7 @@ class REBEL(WeightedObjective):
     def signal(self, group: Group) -> Any:
         n = sizes(group)
         weights = candidate_weights(group, mean=False) * 2.0 / (n - 1.0 + (n == 1.0))
+        weights = weights + group.xp.zeros_like(group.log_probs_old[..., :1])
         return policy_signal(group, group.total[..., None], weights)
 
     def residual(self, xp: Namespace, log_probs: Array, signal: PolicySignal) -> Array:

@@ -17,10 +17,9 @@ from tpo.objectives.target import (
     TargetSignal,
     contexts,
     log_scores_of,
-    log_target,
     pulled_back,
     score_rule,
-    target_signal,
+    tilted,
 )
 
 
@@ -48,10 +47,6 @@ def _alpha(xp: Namespace, log_p: Array, log_w: Array, a: float) -> Array:
 
 
 DIVERGENCES = {
-    "forward": Divergence(
-        value=lambda xp, log_p, log_w, _: -xp.exp(log_w) * log_p,
-        pull=lambda xp, log_p, log_w, _: -xp.exp(log_w),
-    ),
     "reverse": Divergence(
         value=lambda xp, log_p, log_w, _: xp.exp(log_p) * (log_p - log_w),
         pull=lambda xp, log_p, log_w, _: xp.exp(log_p) * (log_p - log_w),
@@ -69,7 +64,7 @@ DIVERGENCES = {
         ),
     ),
 }
-"""`forward` is KL(w‖P) up to the entropy of w, `reverse` KL(P‖w), `js` Jensen-Shannon, `alpha` Amari's."""
+"""`reverse` is KL(P‖w), `js` Jensen-Shannon, `alpha` Amari's; `forward`, KL(w‖P), is the family's fit."""
 
 
 @dataclass(frozen=True)
@@ -98,7 +93,7 @@ class LPO(TargetObjective):
 
     traits: ClassVar[Traits] = Traits("target")
 
-    divergence: str = choice("forward", *DIVERGENCES)
+    divergence: str = choice("forward", "forward", *DIVERGENCES)
     tau: str = choice("sigma", "sigma", "one", "mean", "batch_sigma")
     eta: float = positive(1.0)
     alpha: float = inside_unit(0.5)
@@ -106,14 +101,17 @@ class LPO(TargetObjective):
     clip: float = inside_unit(0.2)
 
     def signal(self, group: Group) -> Any:
+        xp = group.xp
         rule = score_rule(group, self.score)
         if self.score.endswith("ratio"):
             rule = rule._replace(clip=(math.log1p(-self.clip), math.log1p(self.clip)))
             if group.log_probs_rollout is not None:
                 rule = rule._replace(offset=group.log_probs_rollout)
-        s_t = log_scores_of(group.xp, group.log_probs_old, rule)
-        log_w = log_target(group.xp, s_t, self._scaled_scores(group), self.eta, group.valid)
-        return target_signal(group, rule, log_w, group.valid)
+        s_t = log_scores_of(xp, group.log_probs_old, rule)
+        logits = tilted(xp, s_t, self._scaled_scores(group), self.eta, group.valid)
+        w = masked(xp, xp.softmax(logits), group.valid)
+        log_w = None if self.divergence == "forward" else xp.log_softmax(logits)
+        return TargetSignal(group.log_probs_old, rule, w, group.valid, log_w)
 
     def _scaled_scores(self, group: Group) -> Array:
         """[B, K] (R - mean)/tau, which the softmax cannot tell from R/tau."""
@@ -133,11 +131,15 @@ class LPO(TargetObjective):
         return masked(xp, log_p, signal.candidates), masked(xp, signal.log_q, signal.candidates)
 
     def value(self, xp: Namespace, log_probs: Array, signal: Any) -> Array:
+        if self.divergence == "forward":
+            return super().value(xp, log_probs, signal)
         log_p, log_w = self._logs(xp, log_probs, signal)
         per_candidate = DIVERGENCES[self.divergence].value(xp, log_p, log_w, self.alpha)
         return xp.sum(masked(xp, per_candidate, signal.candidates)) / contexts(log_p)
 
     def slope(self, xp: Namespace, log_probs: Array, signal: Any) -> Array:
+        if self.divergence == "forward":
+            return super().slope(xp, log_probs, signal)
         log_p, log_w = self._logs(xp, log_probs, signal)
         p = masked(xp, xp.exp(log_p), signal.candidates)
         pull = DIVERGENCES[self.divergence].pull(xp, log_p, log_w, self.alpha)

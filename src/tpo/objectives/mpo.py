@@ -111,7 +111,7 @@ class REPS(WeightedObjective):
         mask = self.kept(xp, advantages, group.valid)
         flat = None if mask is None else mask.reshape(1, -1)
         w = weights_of(xp, advantages.reshape(1, -1), self.epsilon, flat).reshape(advantages.shape)
-        return policy_signal(group, w[..., None], xp.ones_like(group.log_probs_old))
+        return policy_signal(group, w[..., None], 1.0)
 
     def kept(self, xp: Namespace, advantages: Array, mask: Array | None) -> Array | None:
         """[B, K] which candidates take part."""

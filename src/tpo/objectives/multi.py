@@ -84,7 +84,7 @@ class MTGRPO(GRPO):
         xp = group.xp
         kept = xp.cast(group.informative, group.log_probs_old)[:, None, None]
         tasks = xp.zeros_like(kept) if group.tasks is None else group.tasks[:, None, None]
-        if xp.known_any((tasks < 0) | (tasks >= len(self.task_logits))):
+        if not xp.known_all((tasks >= 0) & (tasks < len(self.task_logits))):
             raise ValueError(
                 f"tasks holds an id outside 0..{len(self.task_logits) - 1}: "
                 "give task_logits one entry per task"

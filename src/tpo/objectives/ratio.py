@@ -10,7 +10,7 @@ from tpo.groups import Group, masked
 from tpo.objectives.advantages import PER_TOKEN, advantage
 from tpo.objectives.aggregation import candidate_weights, token_weights
 from tpo.objectives.base import Objective, nonnegative
-from tpo.objectives.kl import LIMIT, bregman, bregman_slope
+from tpo.objectives.kl import bregman, bregman_slope, clamped, inside
 from tpo.objectives.weighted import PolicySignal, policy_signal
 
 GRANULARITIES = ("token", "sequence", "mean")
@@ -52,9 +52,11 @@ class RatioObjective(Objective):
         """The granularity of the ratio."""
         return "token"
 
-    def log_ratios(self, xp: Namespace, log_probs: Array, signal: PolicySignal) -> Array:
-        """[B, K, T] or [B, K, 1] log r, not yet clamped."""
-        return log_ratio(xp, log_probs, signal.log_probs_old, signal, self.ratio_of())
+    def log_ratios(
+        self, xp: Namespace, log_probs: Array, snapshot: Array, signal: PolicySignal
+    ) -> Array:
+        """[B, K, T] or [B, K, 1] log(pi/snapshot), not yet clamped."""
+        return log_ratio(xp, log_probs, snapshot, signal, self.ratio_of())
 
     def penalty(self, xp: Namespace, d: Array) -> Array:
         """The KL estimator that beta multiplies, d = log(pi/ref)."""
@@ -65,20 +67,20 @@ class RatioObjective(Objective):
         return bregman_slope(xp, d)
 
     def value(self, xp: Namespace, log_probs: Array, signal: Any) -> Array:
-        x = self.log_ratios(xp, log_probs, signal)
-        terms = self.surrogate(xp, xp.clip(x, -LIMIT, LIMIT), signal.advantages)
+        x = clamped(xp, self.log_ratios(xp, log_probs, signal.log_probs_old, signal))
+        terms = self.surrogate(xp, x, signal.advantages)
         if self.beta:
-            d = log_ratio(xp, log_probs, signal.reference, signal, self.ratio_of())
+            own = signal.reference is signal.log_probs_old
+            d = x if own else clamped(xp, self.log_ratios(xp, log_probs, signal.reference, signal))
             terms = terms + self.beta * self.penalty(xp, d)
         return xp.sum(signal.weights * terms)
 
     def slope(self, xp: Namespace, log_probs: Array, signal: Any) -> Array:
-        x = self.log_ratios(xp, log_probs, signal)
-        slope = self.surrogate_slope(xp, xp.clip(x, -LIMIT, LIMIT), signal.advantages)
-        slope = xp.where(xp.abs(x) < LIMIT, slope, 0.0)
+        x = self.log_ratios(xp, log_probs, signal.log_probs_old, signal)
+        slope = inside(xp, x, self.surrogate_slope(xp, clamped(xp, x), signal.advantages))
         if self.beta:
-            d = log_ratio(xp, log_probs, signal.reference, signal, self.ratio_of())
-            slope = slope + self.beta * self.penalty_slope(xp, d)
+            d = self.log_ratios(xp, log_probs, signal.reference, signal)
+            slope = slope + self.beta * inside(xp, d, self.penalty_slope(xp, clamped(xp, d)))
         return to_tokens(xp, signal.weights * slope, signal, self.ratio_of())
 
 

@@ -59,7 +59,7 @@ class ReinforcePP(RatioObjective):
         return clipped_slope(xp, x, advantages, self.clip, self.clip)
 
     def penalty(self, xp: Namespace, d: Array) -> Array:
-        return half_square(xp, d) if self.group_baseline else xp.zeros_like(d)
+        return half_square(d) if self.group_baseline else xp.zeros_like(d)
 
     def penalty_slope(self, xp: Namespace, d: Array) -> Array:
         return d if self.group_baseline else xp.zeros_like(d)

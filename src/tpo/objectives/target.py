@@ -22,14 +22,14 @@ def target(log_scores_old: Array, u: Array, eta: float = 1.0, mask: Array | None
     """
     xp = checks.grouped(mask, log_scores_old=log_scores_old, u=u)
     checks.positive("eta", eta)
-    return masked(xp, xp.exp(log_target(xp, log_scores_old, u, eta, mask)), mask)
+    return masked(xp, xp.softmax(tilted(xp, log_scores_old, u, eta, mask)), mask)
 
 
-def log_target(xp: Namespace, log_scores: Array, u: Array, eta: float, mask: Array | None) -> Array:
-    """log q of Eq. 2. Shifting the top to 0 first keeps the bits of u next to a log-score of -1e4."""
+def tilted(xp: Namespace, log_scores: Array, u: Array, eta: float, mask: Array | None) -> Array:
+    """The logits of q in Eq. 2. A top of 0 keeps the bits of u next to a log-score of -1e4."""
     log_scores = masked(xp, log_scores, mask, LOW)
-    shifted = log_scores - xp.amax(log_scores, axis=-1, keepdims=True)
-    return xp.log_softmax(shifted + u / eta)
+    top = xp.amax(log_scores, axis=-1, keepdims=True)
+    return log_scores - top + (u if eta == 1 else u / eta)
 
 
 def loss(log_scores: Array, q: Array, mask: Array | None = None) -> Array:
@@ -46,8 +46,7 @@ def loss(log_scores: Array, q: Array, mask: Array | None = None) -> Array:
 
 def cross_entropy(xp: Namespace, log_scores: Array, q: Array, mask: Array | None) -> Array:
     """Eq. 3 without checks."""
-    log_p = group_log_softmax(xp, log_scores, mask)
-    return -xp.sum(q * log_p) / contexts(log_scores)
+    return xp.sum(q * group_log_softmax(xp, log_scores, mask)) * (-1 / contexts(log_scores))
 
 
 def coefficients(log_scores: Array, q: Array, mask: Array | None = None) -> Array:
@@ -64,7 +63,7 @@ def coefficients(log_scores: Array, q: Array, mask: Array | None = None) -> Arra
 
 def probabilities(xp: Namespace, log_scores: Array, mask: Array | None) -> Array:
     """p = softmax(log_scores) over the group, 0 for a masked candidate."""
-    return masked(xp, xp.exp(group_log_softmax(xp, log_scores, mask)), mask)
+    return masked(xp, xp.softmax(masked(xp, log_scores, mask, LOW)), mask)
 
 
 def contexts(log_scores: Array) -> int:
@@ -78,36 +77,43 @@ def contexts(log_scores: Array) -> int:
 class ScoreRule(NamedTuple):
     """How token log-probs become one log-score per candidate: Σ_t scale·clip(log_prob - offset)."""
 
-    offset: Array | float
-    """[B, K, T], or 0"""
-    scale: Array | float
-    """[B, K, 1], or a number: 1 for a sum, 1/length for a mean"""
+    offset: Array | None
+    """[B, K, T], or None for 0"""
+    scale: Array | float | None
+    """[B, K, 1] or a number: 1/length for a mean; None for a sum"""
     tokens: Array | None
     clip: tuple[float, float] | None = None
 
 
 def score_rule(group: Group, score: str) -> ScoreRule:
-    """The rule of one of the four sequence scores."""
+    """The rule of one of the four sequence scores; the mean over one token is that token."""
+    mean = score.startswith("mean") and tuple(group.log_probs_old.shape[2:]) != (1,)
     return ScoreRule(
-        offset=group.log_probs_old if score.endswith("ratio") else 0.0,
-        scale=1.0 / group.lengths if score.startswith("mean") else 1.0,
+        offset=group.log_probs_old if score.endswith("ratio") else None,
+        scale=1.0 / group.lengths if mean else None,
         tokens=group.mask,
     )
 
 
 def log_scores_of(xp: Namespace, log_probs: Array, rule: ScoreRule) -> Array:
     """[B, K] one log-score per candidate."""
-    per_token = masked(xp, log_probs, rule.tokens) - rule.offset
+    per_token = _unclipped(xp, log_probs, rule)
     if rule.clip is not None:
         per_token = xp.clip(per_token, *rule.clip)
-    return xp.sum(per_token * rule.scale, axis=-1)
+    return xp.sum(per_token if rule.scale is None else per_token * rule.scale, axis=-1)
+
+
+def _unclipped(xp: Namespace, log_probs: Array, rule: ScoreRule) -> Array:
+    per_token = masked(xp, log_probs, rule.tokens)
+    return per_token if rule.offset is None else per_token - rule.offset
 
 
 def pulled_back(xp: Namespace, c: Array, log_probs: Array, rule: ScoreRule) -> Array:
     """[B, K, T] the chain rule from c = dL/d log_scores of a context to dL/d log_probs of the batch."""
-    per_token = c[..., None] * rule.scale / contexts(c) + xp.zeros_like(log_probs)
+    scale = 1.0 if rule.scale is None else rule.scale
+    per_token = c[..., None] * scale / contexts(c) + xp.zeros_like(log_probs)
     if rule.clip is not None:
-        unclipped = masked(xp, log_probs, rule.tokens) - rule.offset
+        unclipped = _unclipped(xp, log_probs, rule)
         inside = (unclipped > rule.clip[0]) & (unclipped < rule.clip[1])
         per_token = xp.where(inside, per_token, 0.0)
     return masked(xp, per_token, rule.tokens)
@@ -120,9 +126,9 @@ class TargetSignal(NamedTuple):
     rule: ScoreRule
     q: Array
     """[B, K]"""
-    log_q: Array
-    """[B, K] log q, which keeps what underflows in q"""
     candidates: Array | None
+    log_q: Array | None = None
+    """[B, K] log q, for divergences that need what underflows in q"""
 
 
 class TargetObjective(Objective):
@@ -136,12 +142,3 @@ class TargetObjective(Objective):
         log_scores = log_scores_of(xp, log_probs, signal.rule)
         c = probabilities(xp, log_scores, signal.candidates) - signal.q
         return pulled_back(xp, c, log_probs, signal.rule)
-
-
-def target_signal(
-    group: Group, rule: ScoreRule, log_q: Array, candidates: Array | None
-) -> TargetSignal:
-    """Freeze a target given by its log."""
-    xp = group.xp
-    q = masked(xp, xp.exp(log_q), candidates)
-    return TargetSignal(group.log_probs_old, rule, q, log_q, candidates)

@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from tpo.groups import Group, z_scores
+from tpo.groups import Group, masked, z_scores
 from tpo.objectives.base import Traits, choice, flag, positive
 from tpo.objectives.target import (
     SCORES,
     TargetObjective,
+    TargetSignal,
     log_scores_of,
-    log_target,
     score_rule,
-    target_signal,
+    tilted,
 )
 
 
@@ -50,5 +50,6 @@ class TPO(TargetObjective):
         log_p_old = (
             log_scores_of(xp, group.log_probs_old, rule) if self.anchor else xp.zeros_like(u)
         )
-        log_q = log_target(xp, log_p_old, u, self.eta, group.valid)
-        return target_signal(group, rule, log_q, group.valid)
+        logits = tilted(xp, log_p_old, u, self.eta, group.valid)
+        q = masked(xp, xp.softmax(logits), group.valid)
+        return TargetSignal(group.log_probs_old, rule, q, group.valid)

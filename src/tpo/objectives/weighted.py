@@ -15,8 +15,8 @@ class PolicySignal(NamedTuple):
     log_probs_old: Array
     advantages: Array
     """[B, K, T] or [B, K, 1]"""
-    weights: Array
-    """[B, K, T] or [B, K, 1], from `aggregation`: the loss is Σ weights·term"""
+    weights: Array | float
+    """[B, K, T], [B, K, 1] or a number, from `aggregation`: the loss is Σ weights·term"""
     tokens: Array | None
     lengths: Array | float
     """[B, K, 1] tokens per candidate"""
@@ -24,7 +24,7 @@ class PolicySignal(NamedTuple):
     """[B, K, T] log-probs of the reference policy"""
 
 
-def policy_signal(group: Group, advantages: Array, weights: Array) -> PolicySignal:
+def policy_signal(group: Group, advantages: Array, weights: Array | float) -> PolicySignal:
     """Freeze advantages and aggregation weights beside the group's snapshots."""
     return PolicySignal(
         group.log_probs_old, advantages, weights, group.mask, group.lengths, group.reference
