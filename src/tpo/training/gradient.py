@@ -50,7 +50,7 @@ def value_and_grad(
         )(params)  # fmt: skip
 
     paths = _padded(paths, block)
-    size = batch.distinct.size if axis is None else jax.lax.pmax(batch.distinct.size, axis)
+    size = batch.distinct.size if axis is None else _largest(batch.distinct.size, axis)
     blocks = -(-size // block)
 
     def part(params: Params, state: Any, i: Any) -> jax.Array:
@@ -76,6 +76,11 @@ def value_and_grad(
     sums = jax.lax.fori_loop(1, blocks, accumulate, pull_0(d_rest[:block]))
     through_prompt = pull_prompt((d_first, sums[1]))[0]
     return value, jax.tree.map(jnp.add, sums[0], through_prompt)
+
+
+def _largest(size: Any, axis: str) -> jax.Array:
+    """The most of any seed: one loop bound for all of them."""
+    return jax.lax.pmax(size, axis)  # type: ignore[no-untyped-call]
 
 
 def _padded(paths: Paths, block: int) -> Paths:

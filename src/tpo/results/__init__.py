@@ -1,0 +1,1 @@
+"""Results: the store of runs, statistics, tables, figures."""

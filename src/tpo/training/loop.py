@@ -1,0 +1,196 @@
+"""The one loop: a cell in, curves out. Compiled once, run in chunks, resumable after each.
+
+The chunk's bounds are arguments of the compiled function, so any chunking runs the same instructions
+and gives the same numbers. Every random draw comes from (seed, episode).
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from tpo.results.store import Curves, Snapshot, Store
+from tpo.training.cell import Cell
+from tpo.training.episode import Learner, State
+
+CAPACITY = 1000
+"""Most episodes in a chunk."""
+SECONDS = 2.0
+"""How long a chunk should take: how often progress shows and Ctrl-C is heard."""
+SAVE_SECONDS = 20.0
+"""How often, at most, a checkpoint is written."""
+
+
+class Progress(NamedTuple):
+    """What a watcher is told after each chunk."""
+
+    episode: int
+    curves: Curves
+    seconds: float
+
+
+Watcher = Callable[[Progress], None]
+
+
+@dataclass(frozen=True)
+class Pace:
+    """How to run, which changes no number: chunk in episodes and save_every in seconds, or automatic."""
+
+    chunk: int | None = None
+    save_every: float = SAVE_SECONDS
+    batched: bool | None = None
+    """All seeds in one program (better on an accelerator), or one after the other (on a CPU)."""
+
+
+def run(
+    cell: Cell, store: Store | None = None, watch: Watcher | None = None, pace: Pace | None = None
+) -> Curves:
+    """Train, and return a curve [seeds, episodes] for each measure.
+
+    With a store the run is saved as it goes, goes on from what is saved, and is not repeated once
+    finished. Interrupted (Ctrl-C), it saves before it stops.
+    """
+    finished = store.curves(cell.key) if store else None
+    if finished is not None:
+        return finished
+    pace = pace or Pace()
+    runner = _Runner(cell, pace)
+    if store:
+        store.begin(cell.key, {"cell": cell.to_json(), "environment": environment()})
+    saved = store.checkpoint(cell.key) if store else None
+    runner.restore(saved)
+    last_save = time.monotonic()
+    try:
+        while runner.episode < cell.budget.episodes:
+            runner.advance()
+            if store and time.monotonic() - last_save >= pace.save_every:
+                store.save(cell.key, runner.snapshot())
+                last_save = time.monotonic()
+            if watch:
+                watch(Progress(runner.episode, runner.curves(), runner.seconds))
+    except KeyboardInterrupt:
+        if store and runner.episode:
+            store.save(cell.key, runner.snapshot())
+        raise
+    if store:
+        store.finish(cell.key, runner.curves())
+    return runner.curves()
+
+
+def environment() -> dict[str, str]:
+    """What numbers may depend on beyond the cell."""
+    device = jax.devices()[0]
+    return {"jax": jax.__version__, "platform": device.platform, "device": device.device_kind}
+
+
+class _Runner:
+    """The moving parts of a run: states of the seeds, curves so far, the compiled chunk."""
+
+    def __init__(self, cell: Cell, pace: Pace) -> None:
+        self.cell = cell
+        self.pace = pace
+        cpu = jax.default_backend() == "cpu"
+        self.batched = not cpu if pace.batched is None else pace.batched
+        self.seeds = np.arange(cell.budget.seeds, dtype=np.uint32) + cell.budget.first_seed
+        self.learner = Learner(cell, block_rows(cell, cpu), "seeds" if self.batched else None)
+        self.data = cell.task.load()
+        self.episode = 0
+        self.seconds = 0.0
+        self.parts: dict[str, list[np.ndarray]] = {}
+        self.workers = 1 if self.batched else min(os.cpu_count() or 1, len(self.seeds))
+        self._chunk = self.pace.chunk or 1
+        self._compiled: Any = None
+        self.states: list[State] = []
+
+    def restore(self, saved: Snapshot | None) -> None:
+        """Start from the seeds, or from a checkpoint."""
+        init = jax.jit(jax.vmap(self.learner.init) if self.batched else self.learner.init)
+        seeds = [jnp.asarray(self.seeds)] if self.batched else list(jnp.asarray(self.seeds))
+        self.states = [init(seed) for seed in seeds]
+        if saved is None:
+            return
+        leaves, structure = jax.tree.flatten(self.states)
+        if [x.shape for x in leaves] != [x.shape for x in saved.state]:
+            raise ValueError(
+                "the checkpoint does not fit this run (seeds batched or looped as before?): "
+                "remove it, or run where it was written"
+            )
+        arrays = [jnp.asarray(x, like.dtype) for x, like in zip(saved.state, leaves, strict=True)]
+        self.states = jax.tree.unflatten(structure, arrays)
+        self.episode = saved.episode
+        self.parts = {name: [x] for name, x in saved.curves.items()}
+
+    def snapshot(self) -> Snapshot:
+        state = [np.asarray(x) for x in jax.tree.leaves(self.states)]
+        return Snapshot(self.episode, self.curves(), state)
+
+    def curves(self) -> Curves:
+        """[seeds, episodes so far] of each measure."""
+        self.parts = {name: [np.concatenate(x, axis=1)] for name, x in self.parts.items()}
+        return {name: x[0] for name, x in self.parts.items()}
+
+    def advance(self) -> None:
+        """Run the next chunk for every seed."""
+        stop = min(self.episode + self._chunk, self.cell.budget.episodes)
+        compiled = self._program()
+        began = time.monotonic()
+        with ThreadPoolExecutor(self.workers) as pool:
+            results = list(pool.map(lambda s: self._one(compiled, s, stop), self.states))
+        took = time.monotonic() - began
+        ran = stop - self.episode
+        for name in results[0][1]:
+            rows = [np.asarray(metrics[name])[..., :ran] for _, metrics in results]
+            part = np.concatenate([np.atleast_2d(row) for row in rows])
+            self.parts.setdefault(name, []).append(part)
+        self.states = [state for state, _ in results]
+        self.episode = stop
+        self.seconds += took
+        if self.pace.chunk is None:
+            self._chunk = int(np.clip(SECONDS / max(took / ran, 1e-9), 1, self.capacity))
+
+    @property
+    def capacity(self) -> int:
+        return min(self.pace.chunk or CAPACITY, self.cell.budget.episodes)
+
+    def _one(self, compiled: Any, state: State, stop: int) -> Any:
+        result = compiled(self.data, state, jnp.int32(self.episode), jnp.int32(stop))
+        return jax.tree.map(lambda x: x.block_until_ready(), result)
+
+    def _program(self) -> Any:
+        if self._compiled is None:
+            arguments = (self.data, self.states[0], jnp.int32(0), jnp.int32(0))
+            self._compiled = jax.jit(self._run_chunk).lower(*arguments).compile()
+        return self._compiled
+
+    def _run_chunk(self, data: Any, state: State, start: jax.Array, stop: jax.Array) -> Any:
+        """Episodes start..stop-1 of one seed, or of all: the state after, and each one's metrics."""
+        episode = self.learner.episode
+        if self.batched:
+            episode = jax.vmap(episode, in_axes=(0, None, None), axis_name="seeds")
+        shapes = jax.eval_shape(episode, state, data, start)[1]
+        room = {name: jnp.zeros((*x.shape, self.capacity), x.dtype) for name, x in shapes.items()}
+
+        def body(i: jax.Array, carry: Any) -> Any:
+            state, room = carry
+            state, metrics = episode(state, data, i)
+            return state, {n: x.at[..., i - start].set(metrics[n]) for n, x in room.items()}
+
+        return jax.lax.fori_loop(start, stop, body, (state, room))
+
+
+def block_rows(cell: Cell, cpu: bool) -> int:
+    """Paths computed at a time: what the caches of a CPU hold well; a quarter of all elsewhere."""
+    fed = max(cell.task.length - 1, 1)
+    rollout = cell.method.rollout
+    rows = cell.budget.batch * rollout.shape(cell.task).streams
+    if rollout.rule.many != "streams":
+        return rows
+    return max(16, 1200 // fed) if cpu else -(-rows // 4)
