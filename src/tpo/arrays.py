@@ -40,6 +40,7 @@ class Namespace(Protocol):
     def ones_like(self, x: Array, /) -> Array: ...
     def softmax(self, x: Array, /) -> Array: ...
     def log_softmax(self, x: Array, /) -> Array: ...
+    def repeat(self, times: int, step: Callable[[Any], Any], state: Any, /) -> Any: ...
     def stop_gradient(self, x: Array, /) -> Array: ...
     def gradient(self, loss: Callable[[Array], Array], x: Array, /) -> Array: ...
     def cast(self, x: Array, like: Array, /) -> Array: ...
@@ -60,6 +61,12 @@ def _namespace(module: ModuleType, **own: Callable[..., Any]) -> Namespace:
     return cast(Namespace, SimpleNamespace(library=library, **shared, **own))
 
 
+def _repeat(times: int, step: Callable[[Any], Any], state: Any) -> Any:
+    for _ in range(times):
+        state = step(state)
+    return state
+
+
 def _numpy() -> Namespace:
     import numpy as np
 
@@ -75,6 +82,7 @@ def _numpy() -> Namespace:
 
     return _namespace(
         np,
+        repeat=_repeat,
         sort=np.sort,
         sigmoid=lambda x: 0.5 * (1.0 + np.tanh(0.5 * x)),
         softmax=lambda x: np.exp(log_softmax(x)),
@@ -96,6 +104,7 @@ def _jax() -> Namespace:
 
     return _namespace(
         jax.numpy,
+        repeat=lambda times, step, state: jax.lax.fori_loop(0, times, lambda _, s: step(s), state),
         sort=jax.numpy.sort,
         sigmoid=jax.nn.sigmoid,
         softmax=jax.nn.softmax,
@@ -130,6 +139,7 @@ def _torch() -> Namespace:
 
     return _namespace(
         torch,
+        repeat=_repeat,
         sort=lambda x: torch.sort(x).values,
         sigmoid=torch.sigmoid,
         softmax=lambda x: torch.softmax(x, -1),

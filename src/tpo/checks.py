@@ -1,13 +1,19 @@
 """Validation at the public boundary: every error names the argument, what came and what to do."""
 
+from typing import Any
+
 from tpo.arrays import Array, Namespace, namespace
 
 FLOATS = ("float32", "float64")
+_DTYPE_NAMES: dict[Any, str] = {}
 
 
 def dtype_name(x: Array) -> str:
     """The plain name of an array's dtype: `float32` for numpy, jax and torch alike."""
-    return str(x.dtype).removeprefix("torch.")
+    dtype = x.dtype
+    if dtype not in _DTYPE_NAMES:
+        _DTYPE_NAMES[dtype] = str(dtype).removeprefix("torch.")
+    return _DTYPE_NAMES[dtype]
 
 
 def same_library(**arrays: Array) -> Namespace:

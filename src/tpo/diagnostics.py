@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from tpo import checks
 from tpo.arrays import Array, Namespace
-from tpo.groups import above_lowest, group_log_softmax, masked
+from tpo.groups import constant, group_log_softmax, masked
 
 
 def effective_candidates(log_scores: Array, mask: Array | None = None) -> Array:
@@ -75,9 +75,9 @@ def group_shares(scores: Array, mask: Array | None = None, threshold: float = 0.
     n = xp.clip(xp.sum(groups), 1.0, None)
     wins = present * xp.cast(scores > threshold, scores)
     losses = present - wins
-    constant = xp.cast(xp.amax(above_lowest(xp, scores, mask), axis=-1) == 0, scores)
+    alike = xp.cast(constant(xp, masked(xp, scores, mask), mask), scores)
     return GroupShares(
-        zero_variance=xp.sum(groups * constant) / n,
+        zero_variance=xp.sum(groups * alike) / n,
         all_fail=xp.sum(groups * xp.cast(xp.sum(wins, axis=-1) == 0, scores)) / n,
         all_pass=xp.sum(groups * xp.cast(xp.sum(losses, axis=-1) == 0, scores)) / n,
     )

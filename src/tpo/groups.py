@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, cast
 
 from tpo import checks
-from tpo.arrays import Array, Namespace
+from tpo.arrays import Array, Namespace, namespace
 
 LOW = -1e30
 """Stands in for the log-score of a masked candidate: exp(LOW) is 0 and LOW is finite."""
@@ -32,13 +33,20 @@ def count(xp: Namespace, mask: Array | None, like: Array) -> Array | float:
     return xp.clip(xp.sum(xp.cast(mask, like), axis=-1, keepdims=True), 1.0, None)
 
 
-def above_lowest(xp: Namespace, scores: Array, mask: Array | None) -> Array:
-    """Scores minus the lowest of their group, masked ones 0: exactly 0 throughout a constant group.
+def shifted(xp: Namespace, scores: Array, mask: Array | None) -> Array:
+    """Scores minus one of their own group, masked ones 0: exactly 0 throughout a constant group.
 
     Means and sigmas are taken of this, so that rounding cannot invent a signal where there is none.
     """
-    lowest = xp.amin(masked(xp, scores, mask, -LOW), axis=-1, keepdims=True)
-    return masked(xp, scores - lowest, mask)
+    if mask is None:
+        return scores - scores[..., :1]
+    lowest = xp.amin(xp.where(mask, scores, -LOW), axis=-1, keepdims=True)
+    return xp.where(mask, scores - lowest, 0.0)
+
+
+def constant(xp: Namespace, scores: Array, mask: Array | None) -> Array:
+    """[...] bool: all candidates of the group score alike (or none counts)."""
+    return xp.amax(xp.abs(shifted(xp, scores, mask)), axis=-1) == 0
 
 
 def standardize(scores: Array, mask: Array | None = None) -> Array:
@@ -58,14 +66,14 @@ def standardize(scores: Array, mask: Array | None = None) -> Array:
 
 def z_scores(xp: Namespace, scores: Array, mask: Array | None) -> Array:
     """`standardize` without its checks, for arrays that come from a `Group`."""
-    x = above_lowest(xp, scores, mask)
+    x = shifted(xp, scores, mask)
     mean, sigma = moments(xp, x, mask)
     return masked(xp, (x - mean) / xp.clip(sigma, NO_SPREAD, None), mask)
 
 
 def centred_scores(xp: Namespace, scores: Array, mask: Array | None) -> Array:
     """s - mean(s) over the last axis, exactly 0 where constant."""
-    x = above_lowest(xp, scores, mask)
+    x = shifted(xp, scores, mask)
     return masked(xp, x - moments(xp, x, mask)[0], mask)
 
 
@@ -137,7 +145,7 @@ class Group:
                 "use T = 1 for single actions"
             )
         for name, x in given.items():
-            if name != "scores":
+            if name not in ("log_probs_old", "scores"):
                 checks.shaped(shape[: _AXES.get(name, 3)], "log_probs_old", **{name: x})
         if tuple(self.scores.shape[:2]) != shape[:2] or len(self.scores.shape) > 3:
             raise ValueError(
@@ -174,7 +182,7 @@ class Group:
     @property
     def xp(self) -> Namespace:
         """The namespace of the library that this group's arrays belong to."""
-        return checks.same_library(scores=self.scores)
+        return cast(Namespace, namespace(self.scores))
 
     @property
     def total(self) -> Array:
@@ -199,7 +207,7 @@ class Group:
     @property
     def informative(self) -> Array:
         """[B] bool: the group's candidates differ in score."""
-        return self.xp.amax(above_lowest(self.xp, self.total, self.valid), axis=-1) > 0
+        return ~constant(self.xp, self.total, self.valid)
 
 
 _REGISTERED: list[type] = []
@@ -212,12 +220,13 @@ def _register_pytree() -> None:
 
     names = [f.name for f in fields(Group)]
 
-    def unflatten(_: None, leaves: tuple[Any, ...]) -> Group:
+    def flatten(group: Group) -> tuple[list[Any], None]:
+        return [getattr(group, name) for name in names], None
+
+    def unflatten(_: None, leaves: Iterable[Any]) -> Group:
         group = object.__new__(Group)
         group._set(**dict(zip(names, leaves, strict=True)))
         return group
 
-    jax.tree_util.register_pytree_node(
-        Group, lambda group: ([getattr(group, name) for name in names], None), unflatten
-    )
+    jax.tree_util.register_pytree_node(Group, flatten, unflatten)
     _REGISTERED.append(Group)

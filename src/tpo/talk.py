@@ -36,17 +36,18 @@ def population_beta(method: str, p: Array | float, arms: int) -> Array:
     xp = namespace(p)
     if xp is None:
         raise TypeError(f"p is a {type(p).__name__}, expected a float or an array")
-    factor = odds_factor(arms)
-    forms = {
-        "ce": lambda: xp.ones_like(p),
-        "pg": lambda: p,
-        "dg": lambda: p / (1 + p),
-        "grpo": lambda: xp.sqrt(p / (1 - p)),
-        "tpo": lambda: p * (factor - 1) / (1 - p + factor * p),
-    }
-    if method not in forms:
-        raise ValueError(f"unknown method {method!r}. Valid names: {', '.join(METHODS)}")
-    return forms[method]()
+    if method == "ce":
+        return xp.ones_like(p)
+    if method == "pg":
+        return p
+    if method == "dg":
+        return p / (1 + p)
+    if method == "grpo":
+        return xp.sqrt(p / (1 - p))
+    if method == "tpo":
+        factor = odds_factor(arms)
+        return p * (factor - 1) / (1 - p + factor * p)
+    raise ValueError(f"unknown method {method!r}. Valid names: {', '.join(METHODS)}")
 
 
 def population_gamma(p: Array, arms: int) -> Array:

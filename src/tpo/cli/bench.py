@@ -1,1 +1,61 @@
-"""placeholder"""
+"""`tpo bench`: speed on this machine, as ratios measured in one run."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+from importlib import import_module
+from typing import Any
+
+from tpo.cli.doctor import installed
+from tpo.version import __version__
+
+SUITES = ("objectives",)
+
+
+def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """`tpo bench`"""
+    command = commands.add_parser(
+        "bench", help="speed on this machine, as ratios measured in one run"
+    )
+    command.add_argument("suite", nargs="*", help=f"what to measure: {', '.join(SUITES)} (all)")
+    command.add_argument("--json", action="store_true", help="print JSON with provenance")
+    command.set_defaults(run=main)
+
+
+def main(args: argparse.Namespace) -> int:
+    """Measure and print."""
+    for suite in args.suite:
+        if suite not in SUITES:
+            raise ValueError(f"unknown suite {suite!r}. Valid names: {', '.join(SUITES)}")
+    rows = [row for suite in args.suite or SUITES for row in measured(suite)]
+    if args.json:
+        print(json.dumps({"provenance": provenance(), "rows": rows}, indent=2))
+        return 0
+    print(f"{'':32}{'ours':>11}{'baseline':>13}{'ratio':>8}")
+    for row in rows:
+        print(
+            f"{row['name']:32}{row['microseconds']:>8,.0f} µs{row['baseline_microseconds']:>10,.0f} µs"
+            f"{row['ratio']:>7.2f}x  against {row['baseline']}"
+        )
+    return 0
+
+
+def measured(suite: str) -> list[dict[str, Any]]:
+    """The rows of one suite."""
+    rows: list[dict[str, Any]] = import_module(f"tpo.benchmarks.{suite}").rows()
+    return rows
+
+
+def provenance() -> dict[str, Any]:
+    """Where and with what the numbers were taken."""
+    packages = ("numpy", "jax", "torch")
+    return {
+        "tpo": __version__,
+        "python": platform.python_version(),
+        "machine": platform.machine(),
+        "cores": os.cpu_count(),
+        "versions": {name: installed(name) for name in packages},
+    }

@@ -27,12 +27,15 @@ def dual_temperature(xp: Namespace, advantages: Array, epsilon: float, mask: Arr
     The dual's derivative is epsilon - KL, and KL falls with eta: bisection on log eta finds it. Where even
     the sharpest weights stay within epsilon, eta goes to its lower end.
     """
-    low = math.log(1e-6) + xp.zeros_like(advantages[:1, :1])
-    high = math.log(1e6) + xp.zeros_like(advantages[:1, :1])
-    for _ in range(HALVINGS):
+
+    def halve(ends: tuple[Array, Array]) -> tuple[Array, Array]:
+        low, high = ends
         middle = (low + high) / 2
         sharp = mean_kl(xp, advantages / xp.exp(middle), mask) > epsilon
-        low, high = xp.where(sharp, middle, low), xp.where(sharp, high, middle)
+        return xp.where(sharp, middle, low), xp.where(sharp, high, middle)
+
+    zero = xp.zeros_like(advantages[:1, :1])
+    low, high = xp.repeat(HALVINGS, halve, (zero + math.log(1e-6), zero + math.log(1e6)))
     return xp.exp((low + high) / 2)
 
 

@@ -101,7 +101,7 @@ class TRPOPenalty(RatioObjective):
     .. math:: L = \mathrm{mean}\big[-r A + \lambda\,\mathrm{KL}(\pi_{old}\|\pi)\big], \qquad
               \mathrm{KL}(\pi_{old}\|\pi) \approx r - 1 - \log r
 
-    Shapes: per token [B, K, T], summed over tokens, averaged over candidates. λ is `penalty`.
+    Shapes: per token [B, K, T], summed over tokens, averaged over candidates. λ is `kl_weight`.
 
     Edge cases: the estimate of the KL is never negative and its slope is r - 1.
 
@@ -112,7 +112,7 @@ class TRPOPenalty(RatioObjective):
 
     traits: ClassVar[Traits] = Traits("ratio", group=False)
 
-    penalty: float = nonnegative(1.0)
+    kl_weight: float = nonnegative(1.0)
     advantage: str = choice("position", *ADVANTAGES)
 
     def signal(self, group: Group) -> Any:
@@ -120,11 +120,11 @@ class TRPOPenalty(RatioObjective):
 
     def surrogate(self, xp: Namespace, x: Array, advantages: Array) -> Array:
         r = xp.exp(x)
-        return -r * advantages + self.penalty * (r - 1 - x)
+        return -r * advantages + self.kl_weight * (r - 1 - x)
 
     def surrogate_slope(self, xp: Namespace, x: Array, advantages: Array) -> Array:
         r = xp.exp(x)
-        return -r * advantages + self.penalty * (r - 1)
+        return -r * advantages + self.kl_weight * (r - 1)
 
 
 @dataclass(frozen=True)
