@@ -39,6 +39,12 @@ class Policy(Protocol):
         """Logits after each token of each path, [R, T-1, V]; not called where T = 1."""
         ...
 
+    def together(
+        self, params: Params, inputs: Any, paths: Paths
+    ) -> tuple[jax.Array, jax.Array, Any]:
+        """The first logits, those along the paths, and the state: `prefill` and `extend` in one."""
+        ...
+
     def cache(self, state: Any, streams: int) -> Any:
         """The state laid out for S streams per context, decoded one token at a time by `step`."""
         ...

@@ -23,6 +23,7 @@ class OneStep:
             "use the transformer policy"
         )
 
+    together = extend
     cache = extend
     step = extend
 

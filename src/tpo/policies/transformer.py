@@ -84,10 +84,9 @@ class Transformer:
     # The parts of a layer -------------------------------------------------------------------------
 
     def _embed(self, params: Params, tokens: jax.Array, start: int | jax.Array) -> jax.Array:
-        """Token plus position, [..., n, d]; a one-hot product, so its gradient is a product too."""
-        n = tokens.shape[-1]
-        position = jax.lax.dynamic_slice_in_dim(params["position"], start, n)
-        return jax.nn.one_hot(tokens, self.vocab) @ params["embed"] + position
+        """Token plus position, [..., n, d]."""
+        position = jax.lax.dynamic_slice_in_dim(params["position"], start, tokens.shape[-1])
+        return params["embed"][tokens] + position
 
     def _qkv(self, params: Params, layer: int, x: jax.Array, parts: slice) -> jax.Array:
         """Query, key, value (those in `parts`) of tokens: [..., parts, heads, d_head]."""
@@ -115,21 +114,31 @@ class Transformer:
 
         inputs: [B, H] tokens; keys and values: [B, H, 2, heads, d_head].
         """
-        h = inputs.shape[1]
-        x = self._embed(params, inputs, 0)
+        nothing = Paths(jnp.zeros((0, 1), jnp.int32), jnp.zeros(0, jnp.int32))
+        first, _, state = self.together(params, inputs, nothing)
+        return first, state
+
+    def together(
+        self, params: Params, inputs: jax.Array, paths: Paths
+    ) -> tuple[jax.Array, jax.Array, list[jax.Array]]:
+        """`prefill` and `extend` in one pass, whose linear maps see all tokens as one tall matrix."""
+        b, h, d = *inputs.shape, self.width
+        prompts, own = self._embed(params, inputs, 0), self._embed(params, paths.tokens, h)
+        x = jnp.concatenate([prompts.reshape(-1, d), own.reshape(-1, d)])
         state = []
         for layer in range(self.layers):
             if layer < self.layers - 1:
                 qkv = self._qkv(params, layer, x, slice(0, 3))
-                query, keys_values = qkv[:, :, 0], qkv[:, :, 1:]
+                query, keys_values = qkv[:, 0], qkv[:, 1:]
             else:  # of a prompt, only the final token predicts: nothing else is asked of this layer
                 keys_values = self._qkv(params, layer, x, slice(1, 3))
-                x = x[:, -1:]
-                query = self._qkv(params, layer, x, slice(0, 1))[:, :, 0]
-            state.append(keys_values)
-            mask = causal_mask(query.shape[1], h)
-            x = self._rest(params, layer, x, attend(query, keys_values, mask))
-        return self._logits(params, x[:, 0]), state
+                x = jnp.concatenate([x[h - 1 : b * h : h], x[b * h :]])
+                query = self._qkv(params, layer, x, slice(0, 1))[:, 0]
+            state.append(keys_values[: b * h].reshape(b, h, *keys_values.shape[1:]))
+            attended = _attend_together(query, keys_values[b * h :], state[-1], paths)
+            x = self._rest(params, layer, x, attended)
+        logits = self._logits(params, x)
+        return logits[:b], logits[b:].reshape(*paths.tokens.shape, self.vocab), state
 
     def extend(self, params: Params, state: list[jax.Array], paths: Paths) -> jax.Array:
         """Logits after each token of each path, [R, T-1, V], given the state of its prompt."""
@@ -165,3 +174,24 @@ class Transformer:
             grown.append(Cache(prompt, own))
             x = self._rest(params, layer, x, attend_step(qkv[:, :, 0], prompt, own, seen))
         return self._logits(params, x).reshape(b, s, self.vocab), grown
+
+
+def _attend_together(
+    query: jax.Array, own: jax.Array, prompt: jax.Array, paths: Paths
+) -> jax.Array:
+    """Attention of flat tokens: prompts to themselves, paths to their prompt and to themselves.
+
+    query: [B*Q + R*(T-1), heads, d_head], Q of each prompt; own: [R*(T-1), 2, heads, d_head];
+    prompt: [B, H, 2, heads, d_head].
+    """
+    (b, h), (r, t) = prompt.shape[:2], paths.tokens.shape
+    asked, flat = len(query) - r * t, query.shape[1] * query.shape[2]
+    of_prompt = query[:asked].reshape(b, -1, *query.shape[1:])
+    over_prompt = attend(of_prompt, prompt, causal_mask(of_prompt.shape[1], h))
+    if r == 0:
+        return over_prompt.reshape(-1, flat)
+    shared = prompt if paths.owner is None else prompt[paths.owner]
+    keys_values = jnp.concatenate([shared, own.reshape(r, t, *own.shape[1:])], axis=1)
+    of_paths = query[asked:].reshape(r, t, *query.shape[1:])
+    over_paths = attend(of_paths, keys_values, causal_mask(t, h + t))
+    return jnp.concatenate([over_prompt.reshape(-1, flat), over_paths.reshape(-1, flat)])

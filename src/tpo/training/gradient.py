@@ -23,9 +23,9 @@ Loss = Callable[[jax.Array], jax.Array]
 
 def plain_log_probs(policy: Policy, params: Params, rollout: Rollout, batch: Batch) -> jax.Array:
     """[groups, K, T] of the batch's candidates, all paths at once."""
-    first, state = policy.prefill(params, batch.inputs)
-    one_step = batch.distinct.paths.tokens.shape[1] == 0
-    rest = None if one_step else policy.extend(params, state, batch.distinct.paths)
+    if batch.distinct.paths.tokens.shape[1] == 0:
+        return rollout.log_probs(policy.prefill(params, batch.inputs)[0], None, batch)
+    first, rest, _ = policy.together(params, batch.inputs, batch.distinct.paths)
     return rollout.log_probs(first, rest, batch)
 
 
@@ -53,29 +53,29 @@ def value_and_grad(
     size = batch.distinct.size if axis is None else _largest(batch.distinct.size, axis)
     blocks = -(-size // block)
 
-    def part(params: Params, state: Any, i: Any) -> jax.Array:
-        cut = jax.tree.map(lambda x: jax.lax.dynamic_slice_in_dim(x, i * block, block), paths)
-        return policy.extend(params, state, cut)
+    def cut(x: Any, i: Any) -> Any:
+        return jax.tree.map(lambda x: jax.lax.dynamic_slice_in_dim(x, i * block, block), x)
 
     def write(i: Any, rest: jax.Array) -> jax.Array:
-        logits = part(params, state, i)
+        logits = policy.extend(params, state, cut(paths, i))
         return jax.lax.dynamic_update_slice_in_dim(rest, logits, i * block, axis=0)
 
     def accumulate(i: Any, sums: Any) -> Any:
-        _, pull = jax.vjp(lambda p, s: part(p, s, i), params, state)
-        cut = jax.lax.dynamic_slice_in_dim(d_rest, i * block, block)
-        return jax.tree.map(jnp.add, sums, pull(cut))
+        _, pull = jax.vjp(lambda p, s: policy.extend(p, s, cut(paths, i)), params, state)
+        return jax.tree.map(jnp.add, sums, pull(cut(d_rest, i)))
 
-    (first, state), pull_prompt = jax.vjp(lambda p: policy.prefill(p, batch.inputs), params)
-    rest_0, pull_0 = jax.vjp(lambda p, s: part(p, s, 0), params, state)
+    (first, rest_0, state), pull_0 = jax.vjp(
+        lambda p: policy.together(p, batch.inputs, cut(paths, 0)), params
+    )
     rest = jnp.zeros((len(paths.tokens), fed, first.shape[-1])).at[:block].set(rest_0)
     rest = jax.lax.fori_loop(1, blocks, write, rest)
     value, (d_first, d_rest) = jax.value_and_grad(
         lambda first, rest: loss(rollout.log_probs(first, rest, batch)), argnums=(0, 1)
     )(first, rest)
-    sums = jax.lax.fori_loop(1, blocks, accumulate, pull_0(d_rest[:block]))
-    through_prompt = pull_prompt((d_first, sums[1]))[0]
-    return value, jax.tree.map(jnp.add, sums[0], through_prompt)
+    zeros = jax.tree.map(jnp.zeros_like, (params, state))
+    d_params, d_state = jax.lax.fori_loop(1, blocks, accumulate, zeros)
+    direct = pull_0((d_first, d_rest[:block], d_state))[0]
+    return value, jax.tree.map(jnp.add, d_params, direct)
 
 
 def _largest(size: Any, axis: str) -> jax.Array:

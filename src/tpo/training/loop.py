@@ -29,6 +29,10 @@ SAVE_SECONDS = 20.0
 """How often, at most, a checkpoint is written."""
 
 
+COMPILER = {"cpu": {"xla_backend_optimization_level": 2}}
+"""Compiler options by backend. Level 2 compiles a quarter faster than 3 and runs as fast here."""
+
+
 class Progress(NamedTuple):
     """What a watcher is told after each chunk."""
 
@@ -167,7 +171,8 @@ class _Runner:
     def _program(self) -> Any:
         if self._compiled is None:
             arguments = (self.data, self.states[0], jnp.int32(0), jnp.int32(0))
-            self._compiled = jax.jit(self._run_chunk).lower(*arguments).compile()
+            lowered = jax.jit(self._run_chunk).lower(*arguments)
+            self._compiled = lowered.compile(COMPILER.get(jax.default_backend()))
         return self._compiled
 
     def _run_chunk(self, data: Any, state: State, start: jax.Array, stop: jax.Array) -> Any:
