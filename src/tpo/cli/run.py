@@ -1,0 +1,202 @@
+"""`tpo run`: train one cell per method, with progress, checkpoints and a final table."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from tpo.results.store import Curves, Store
+    from tpo.training import Cell, Progress
+
+TASKS = ("sequences", "digits", "mnist", "bandit")
+
+
+def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """`tpo run`"""
+    command = commands.add_parser("run", help="train one or more methods on a task, over seeds")
+    command.add_argument("study", nargs="?", help="a study by name, in place of the flags below")
+    command.add_argument("--methods", default="tpo", help="names with commas between (tpo)")
+    command.add_argument("--task", choices=TASKS, default="sequences")
+    command.add_argument("--horizon", type=int, default=10, metavar="H", help="tokens to produce")
+    command.add_argument("--vocab", type=int, default=2, metavar="V")
+    command.add_argument("--target", default="reverse_copy", help="copy, flip, reverse_copy, ...")
+    command.add_argument("--reward", default="terminal", help="bag, sequential or terminal")
+    command.add_argument("--arms", type=int, default=10, help="of the bandit")
+    command.add_argument("--mnist-path", default="", help="an .npz of MNIST; downloaded without")
+    command.add_argument("--group-size", type=int, default=8, metavar="K")
+    command.add_argument("--batch", type=int, default=100, metavar="B", help="contexts a batch")
+    command.add_argument("--epochs", type=int, help="per batch (the method's own)")
+    command.add_argument("--episodes", type=int, default=500)
+    command.add_argument("--seeds", type=int, default=1)
+    command.add_argument("--learning-rate", type=float, default=1e-3)
+    command.add_argument("--match", choices=("prompts", "interactions"), default="prompts")
+    command.add_argument("--delay", type=int, default=0, help="the actor lags by so many episodes")
+    command.add_argument("--evaluate-every", type=int, default=0, help="test on held-out contexts")
+    command.add_argument("--out", metavar="DIR", help="save there, and go on from what is there")
+    command.add_argument("--resume", action="store_true", help="go on from --out, which must exist")
+    command.add_argument("--chunk", type=int, help="episodes between updates of the progress")
+    command.add_argument("--save-every", type=float, default=20.0, metavar="SECONDS")
+    command.set_defaults(run=main)
+
+
+def main(args: argparse.Namespace) -> int:
+    """Run every cell, show a table."""
+    cells = cells_of(args)
+    store = _store(args)
+    try:
+        curves = run_all(cells, store, args)
+    except KeyboardInterrupt:
+        _say_how_to_go_on(store)
+        return 130
+    show(curves)
+    if store:
+        print(f"saved in {store.folder}")
+    return 0
+
+
+def cells_of(args: argparse.Namespace) -> Mapping[str, Cell]:
+    """The cells asked for, by name: a study's, or one per method of the flags."""
+    if args.study:
+        return _study(args.study)
+    return {name: _cell(name, args) for name in args.methods.split(",")}
+
+
+def _study(name: str) -> Mapping[str, Cell]:
+    try:
+        from tpo import studies  # type: ignore[attr-defined]
+    except ImportError:
+        raise ValueError(
+            f"study {name!r} is not known: this tpo has no studies yet. Run a cell by flags, "
+            "such as: tpo run --methods tpo,grpo --horizon 7"
+        ) from None
+    found: Mapping[str, Cell] = studies.cells(name)
+    return found
+
+
+def _cell(name: str, args: argparse.Namespace) -> Cell:
+    from tpo.training import Budget, Cell, Measures, Optimiser, Staleness, method
+
+    task = _task(args)
+    cell = Cell(
+        task,
+        method(name, task.length, args.group_size, args.epochs),
+        Budget(args.batch, args.episodes, args.seeds),
+        Optimiser("muon" if task.length > 1 else "adam", args.learning_rate),
+        staleness=Staleness(args.delay, anchor="learner" if name == "tpo" else "actor"),
+        measures=Measures(args.evaluate_every),
+    )
+    return cell.interaction_matched(args.group_size) if args.match == "interactions" else cell
+
+
+def _task(args: argparse.Namespace) -> Any:
+    from tpo.tasks import Bandit, Digits, Sequences
+
+    if args.task == "sequences":
+        return Sequences(args.horizon, args.vocab, args.target, args.reward)
+    if args.task == "bandit":
+        return Bandit(args.arms)
+    return Digits(args.task, args.mnist_path)
+
+
+def _store(args: argparse.Namespace) -> Store | None:
+    from pathlib import Path
+
+    from tpo.results.store import Store
+
+    if args.resume and not (args.out and Path(args.out).exists()):
+        raise ValueError(
+            f"--resume needs --out with the folder of an earlier run, and {args.out!r} is none"
+        )
+    return Store(args.out) if args.out else None
+
+
+def run_all(
+    cells: Mapping[str, Cell], store: Store | None, args: argparse.Namespace
+) -> dict[str, Curves]:
+    """The curves of every cell, with a line of progress for each."""
+    from tpo.training import Pace, run
+
+    pace = Pace(chunk=args.chunk, save_every=args.save_every)
+    curves: dict[str, Curves] = {}
+    with _progress() as progress:
+        for name, cell in cells.items():
+            line = progress.add_task(name, total=cell.budget.episodes, rate="", error="compiling")
+
+            def watch(state: Progress, line: Any = line) -> None:
+                error = float(_errors(state.curves)[:, -1].mean())
+                rate = f"{state.rate:.1f}/s"
+                done = state.episode
+                progress.update(line, completed=done, rate=rate, error=f"error {error:.4f}")
+
+            curves[name] = run(cell, store, watch, pace)
+            progress.update(line, completed=cell.budget.episodes, error="done")
+    return curves
+
+
+@contextmanager
+def _progress() -> Iterator[Any]:
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+    )
+
+    columns = (
+        TextColumn("{task.description:14}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[rate]}"),
+        TextColumn("{task.fields[error]}"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True)) as progress:
+        yield progress
+
+
+def _errors(curves: Curves) -> np.ndarray:
+    """The error to show: on held-out contexts where measured, else of the training rollouts."""
+    test = curves.get("test_error")
+    if test is None:
+        return curves["error"]
+    measured = test[:, ~np.isnan(test).all(0)]
+    return measured if measured.shape[1] else curves["error"]
+
+
+def show(curves: Mapping[str, Curves]) -> None:
+    """A table of what each method reached, over seeds."""
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(title="error, over seeds")
+    for column in ("method", "last", "median", "last 100", "best", "steps to 1%"):
+        table.add_column(column, justify="left" if column == "method" else "right")
+    for name, found in curves.items():
+        table.add_row(name, *_row(_errors(found)))
+    Console().print(table)
+
+
+def _row(errors: np.ndarray) -> tuple[str, ...]:
+    mean = errors.mean(0)
+    below = np.flatnonzero(mean < 0.01)
+    numbers = (mean[-1], np.median(errors[:, -1]), mean[-100:].mean(), mean.min())
+    return (*(f"{x:.4f}" for x in numbers), str(below[0] + 1) if len(below) else "never")
+
+
+def _say_how_to_go_on(store: Store | None) -> None:
+    if store is None:
+        print("\nstopped; nothing was saved, as no --out was given", file=sys.stderr)
+    else:
+        print(
+            f"\nstopped; what is done so far is in {store.folder}. "
+            "Run the same command again to go on from there",
+            file=sys.stderr,
+        )
