@@ -50,7 +50,7 @@ def kl(q: Array, log_scores: Array, mask: Array | None = None) -> Array:
 def total_variation(q: Array, log_scores: Array, mask: Array | None = None) -> Array:
     r"""Half of Σ|q - p|: the mass that has to move; [...].
 
-    .. math:: TV(q, p) = \tfrac12\sum_i |q_i - p_i|
+    .. math:: TV(q, p) = \frac12\sum_i |q_i - p_i|
     """
     xp = checks.grouped(mask, q=q, log_scores=log_scores)
     return xp.sum(xp.abs(q - _probabilities(xp, log_scores, mask)), axis=-1) / 2

@@ -79,6 +79,9 @@ def centred_scores(xp: Namespace, scores: Array, mask: Array | None) -> Array:
 
 def moments(xp: Namespace, x: Array, mask: Array | None) -> tuple[Array, Array]:
     """[..., 1] mean and population sigma over the unmasked entries; masked entries of `x` read 0."""
+    if 0 in x.shape:
+        nothing = xp.sum(x, axis=-1, keepdims=True)
+        return nothing, nothing
     if mask is None:
         return xp.moments(x)
     n = count(xp, mask, x)

@@ -41,9 +41,9 @@ def over_mean(group: Group) -> Array:
 
 
 def batch_sigma(group: Group) -> Array:
-    """[1] the population sigma of all scores of the batch."""
-    valid = None if group.valid is None else group.valid.reshape(-1)
-    return moments(group.xp, group.total.reshape(-1), valid)[1]
+    """[1, 1] the population sigma of all scores of the batch."""
+    valid = None if group.valid is None else group.valid.reshape(1, -1)
+    return moments(group.xp, group.total.reshape(1, -1), valid)[1]
 
 
 def batch_z(xp: Namespace, x: Array, mask: Array | None) -> Array:

@@ -62,7 +62,7 @@ class Correction(Objective):
 class TIS(Correction):
     r"""Truncated importance sampling: each token's gradient times min(pi_train/pi_infer, cap).
 
-    .. math:: c_{it} \leftarrow \min\Big(\frac{\pi_{train}}{\pi_{infer}}, C\Big)\, c_{it}
+    .. math:: c_{it} \leftarrow \min(\frac{\pi_{train}}{\pi_{infer}}, C)\, c_{it}
 
     Shapes: needs `group.log_probs_rollout` [B, K, T], the sampling engine's own log-probs.
 
@@ -84,7 +84,7 @@ class TIS(Correction):
 class IcePop(Correction):
     r"""Keep only tokens (or candidates) whose pi_train/pi_infer lies in [low, high].
 
-    .. math:: c_{it} \leftarrow 1\Big[low \le \frac{\pi_{train}}{\pi_{infer}} \le high\Big]\, c_{it}
+    .. math:: c_{it} \leftarrow 1[low \le \frac{\pi_{train}}{\pi_{infer}} \le high]\, c_{it}
 
     Shapes: needs `group.log_probs_rollout`. `level="token"` silences tokens. `level="sequence"` takes the
     geometric mean over a candidate's tokens and removes the candidate from its group altogether, so that a

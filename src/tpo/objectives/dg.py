@@ -17,7 +17,7 @@ from tpo.objectives.weighted import PolicySignal, WeightedObjective, policy_sign
 class DG(WeightedObjective):
     r"""Gate each advantage by how surprising a success, or how expected a failure, it is.
 
-    .. math:: L = -\mathrm{mean}\big[\mathrm{sg}(\sigma(\chi/\eta)\, U)\log\pi\big], \qquad
+    .. math:: L = -\mathrm{mean}[\mathrm{sg}(\sigma(\chi/\eta)\, U)\log\pi], \qquad
               \chi = U \cdot (-\log \pi)
 
     Shapes: U is the advantage of each token [B, K, T], as in `reinforce`; σ the logistic function; η is

@@ -20,7 +20,7 @@ class GRPO(RatioObjective):
     r"""PPO's clipped surrogate on scores standardised within the group, with a KL to the reference.
 
     .. math:: L = -\frac1B\sum_b \frac1K\sum_i\frac{1}{|o_i|}\sum_t
-              \Big[\min\big(r_{it} u_i, \mathrm{clip}(r_{it}, 1\pm\epsilon)u_i\big) - \beta\, k_3\Big]
+              [\min(r_{it} u_i, \mathrm{clip}(r_{it}, 1\pm\epsilon)u_i) - \beta\, k_3]
 
     Shapes: u [B, K]. `granularity="token"` is the form above (DeepSeekMath). `granularity="sequence"` is the
     TPO paper's baseline: one ratio per candidate, :math:`\exp\sum_t\log r_{it}`, summed over K with no 1/K,
@@ -60,7 +60,7 @@ class DrGRPO(PPO):
     r"""GRPO without its two normalisers: no sigma, no length.
 
     .. math:: L = -\frac1B\sum_b\frac1K\sum_i\frac{1}{L_{max}}\sum_t
-              \min\big(r A_i, \mathrm{clip}(r, 1\pm\epsilon)A_i\big),
+              \min(r A_i, \mathrm{clip}(r, 1\pm\epsilon)A_i),
               \qquad A_i = R_i - \bar R
 
     Shapes: A [B, K]; L_max is `max_length`, or T where it is 0.
@@ -87,7 +87,7 @@ class DAPO(RatioObjective):
     r"""Clip higher, average over tokens, and leave out groups without a signal.
 
     .. math:: L = -\frac{1}{\sum_i |o_i|}\sum_i\sum_t
-              \min\big(r u_i, \mathrm{clip}(r, 1-\epsilon_{low}, 1+\epsilon_{high})u_i\big)
+              \min(r u_i, \mathrm{clip}(r, 1-\epsilon_{low}, 1+\epsilon_{high})u_i)
 
     Shapes: u [B, K]; the mean runs over all tokens of informative groups.
 

@@ -19,9 +19,9 @@ from tpo.objectives.weighted import PolicySignal, policy_signal
 class GSPO(RatioObjective):
     r"""Clip one length-normalised ratio per sequence.
 
-    .. math:: s_i = \Big(\frac{\pi(o_i)}{\pi_{old}(o_i)}\Big)^{1/|o_i|}, \qquad
+    .. math:: s_i = (\frac{\pi(o_i)}{\pi_{old}(o_i)})^{1/|o_i|}, \qquad
               L = -\frac1B\sum_b\frac1K\sum_i
-              \min\big(s_i u_i, \mathrm{clip}(s_i, 1-\epsilon_{low}, 1+\epsilon_{high})u_i\big)
+              \min(s_i u_i, \mathrm{clip}(s_i, 1-\epsilon_{low}, 1+\epsilon_{high})u_i)
 
     Shapes: s and u [B, K].
 
@@ -56,7 +56,7 @@ class GSPOToken(GSPO):
 
     .. math:: s_{it} = \mathrm{sg}(s_i)\,\frac{\pi_{it}}{\mathrm{sg}(\pi_{it})}, \qquad
               L = -\frac1B\sum_b\frac1K\sum_i\frac{1}{|o_i|}\sum_t
-              \min\big(s_{it} A_{it}, \mathrm{clip}(s_{it}) A_{it}\big)
+              \min(s_{it} A_{it}, \mathrm{clip}(s_{it}) A_{it})
 
     Shapes: A is u [B, K] spread over the tokens.
 

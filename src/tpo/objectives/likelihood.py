@@ -19,7 +19,7 @@ from tpo.objectives.weighted import PolicySignal, WeightedObjective, policy_sign
 class AWR(WeightedObjective):
     r"""Advantage-weighted regression: likelihood weighted by exp(A/beta), capped.
 
-    .. math:: L = -\frac{1}{BK}\sum \min\big(e^{A_i/\beta}, w_{max}\big) \sum_t \log\pi_{i,t}
+    .. math:: L = -\frac{1}{BK}\sum \min(e^{A_i/\beta}, w_{max}) \sum_t \log\pi_{i,t}
 
     Shapes: A = R - mean within the group, [B, K]. β is `temperature`, w_max is `cap`.
 
@@ -46,7 +46,7 @@ class PMPO(WeightedObjective):
     r"""Preference-based MPO: up with the accepted, down with the rejected, held by a KL.
 
     .. math:: L = \frac1B\sum_b
-              \Big[-\alpha\,\mathrm{mean}_{acc}\,\ell + (1-\alpha)\,\mathrm{mean}_{rej}\,\ell\Big]
+              [-\alpha\,\mathrm{mean}_{acc}\,\ell + (1-\alpha)\,\mathrm{mean}_{rej}\,\ell]
               + \beta\,\mathrm{KL}(\pi_{ref}\,\|\,\pi)
 
     Shapes: accepted candidates score above their group's mean, rejected ones below. The KL is k3 against
@@ -94,7 +94,7 @@ class REBEL(WeightedObjective):
     r"""Regress differences of log-ratios on differences of scores, over all pairs of a group.
 
     .. math:: L = \frac1B\sum_b \mathrm{mean}_{i<j}
-              \Big(\frac1\eta\big[\Delta_i - \Delta_j\big] - (R_i - R_j)\Big)^2, \qquad
+              (\frac1\eta[\Delta_i - \Delta_j] - (R_i - R_j))^2, \qquad
               \Delta = \log\pi_\theta - \log\pi_{old}
 
     Shapes: Δ [B, K] sums token log-ratios. With e = Δ/η - R the mean over pairs is

@@ -71,10 +71,10 @@ DIVERGENCES = {
 class LPO(TargetObjective):
     r"""Project the group's policy P onto the listwise target w* under a chosen divergence.
 
-    .. math:: w^* = \mathrm{softmax}\!\left(\frac{R}{\eta\,\tau} + s_t\right), \quad
+    .. math:: w^* = \mathrm{softmax}\left(\frac{R}{\eta\,\tau} + s_t\right), \quad
               P = \mathrm{softmax}(s), \quad s_i = \frac{1}{|o_i|}\sum_t \log\frac{\pi_\theta}{\pi_b}, \quad
-              \frac{\partial D}{\partial s_i} = P_i\Big(\frac{\partial D}{\partial P_i}
-              - \sum_j P_j \frac{\partial D}{\partial P_j}\Big)
+              \frac{\partial D}{\partial s_i} = P_i(\frac{\partial D}{\partial P_i}
+              - \sum_j P_j \frac{\partial D}{\partial P_j})
 
     Shapes: s, w*, P are [B, K]. :math:`\pi_b` is `log_probs_rollout` where the group has it, else the
     snapshot, so that on-policy s is 0 and P uniform; :math:`s_t` is s at the snapshot.

@@ -19,7 +19,7 @@ from tpo.objectives.ratio import ratio_signal
 class GDPO(GRPO):
     r"""Standardise each reward within the group, add them up, then standardise over the batch.
 
-    .. math:: A = \mathrm{z}_{batch}\Big(\sum_r w_r\, \mathrm{z}_{group}(R^{(r)})\Big)
+    .. math:: A = \mathrm{z}_{batch}(\sum_r w_r\, \mathrm{z}_{group}(R^{(r)}))
 
     Shapes: scores [B, K, R]; `reward_weights` has R entries, or none for equal weights. The loss is GRPO's.
 

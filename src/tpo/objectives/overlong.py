@@ -9,7 +9,7 @@ from tpo.arrays import Array
 def overlong_penalty(lengths: Array, max_length: float = 20480.0, cache: float = 4096.0) -> Array:
     r"""0 up to max_length - cache, then linear down to -1 at max_length, and -1 beyond.
 
-    .. math:: R_{length} = \mathrm{clip}\Big(\frac{(L_{max} - L_{cache}) - |o|}{L_{cache}}, -1, 0\Big)
+    .. math:: R_{length} = \mathrm{clip}(\frac{(L_{max} - L_{cache}) - |o|}{L_{cache}}, -1, 0)
 
     lengths: [B, K], floating; add the result to the scores. Source: DAPO, arXiv 2503.14476.
     """

@@ -30,7 +30,7 @@ def clipped_slope(xp: Namespace, x: Array, advantages: Array, low: float, high: 
 class PPO(RatioObjective):
     r"""Clipped surrogate: nothing is gained by moving a ratio past 1 ± clip.
 
-    .. math:: L = -\mathrm{mean}\,\min\big(r A,\ \mathrm{clip}(r, 1-\epsilon, 1+\epsilon)A\big)
+    .. math:: L = -\mathrm{mean}\,\min(r A,\ \mathrm{clip}(r, 1-\epsilon, 1+\epsilon)A)
               + \beta\,k_3
 
     Shapes: r and A per token [B, K, T]; summed over tokens, averaged over candidates. `advantage` is as in
@@ -98,7 +98,7 @@ class ImportanceWeighted(RatioObjective):
 class TRPOPenalty(RatioObjective):
     r"""TRPO's bound as a penalty: the surrogate minus a KL from the old policy.
 
-    .. math:: L = \mathrm{mean}\big[-r A + \lambda\,\mathrm{KL}(\pi_{old}\|\pi)\big], \qquad
+    .. math:: L = \mathrm{mean}[-r A + \lambda\,\mathrm{KL}(\pi_{old}\|\pi)], \qquad
               \mathrm{KL}(\pi_{old}\|\pi) \approx r - 1 - \log r
 
     Shapes: per token [B, K, T], summed over tokens, averaged over candidates. λ is `kl_weight`.
@@ -132,7 +132,7 @@ class MDPO(RatioObjective):
     r"""Mirror descent: the surrogate minus a KL in the other direction, over several steps.
 
     .. math:: L = -\mathbb{E}_{\pi}[A] + \frac1t \mathrm{KL}(\pi\|\pi_{old}) \approx
-              \mathrm{mean}\big[-r A + \tfrac1t\, r\log r\big]
+              \mathrm{mean}[-r A + \frac1t\, r\log r]
 
     Shapes: per token [B, K, T], summed over tokens, averaged over candidates. t is `step`.
 

@@ -17,7 +17,7 @@ from tpo.objectives.weighted import WeightedObjective, policy_signal
 class Reinforce(WeightedObjective):
     r"""Raise the log-prob of what scored above a baseline.
 
-    .. math:: L = -\mathrm{mean}\big[\mathrm{sg}(R - b)\, \log \pi\big]
+    .. math:: L = -\mathrm{mean}[\mathrm{sg}(R - b)\, \log \pi]
 
     Shapes: token rewards are `token_scores` [B, K, T], or the candidate's score on each token; the loss is
     summed over tokens and averaged over candidates. `advantage` names R - b: `position` (b is the batch
@@ -92,7 +92,7 @@ class ReMax(WeightedObjective):
 class A2C(WeightedObjective):
     r"""Actor of the advantage actor-critic, with generalised advantage estimation.
 
-    .. math:: L = -\mathrm{mean}\big[\mathrm{sg}(\hat A_t)\log\pi_t\big], \qquad
+    .. math:: L = -\mathrm{mean}[\mathrm{sg}(\hat A_t)\log\pi_t], \qquad
               \hat A_t = \sum_l (\gamma\lambda)^l (r_{t+l} + \gamma V_{t+l+1} - V_{t+l})
 
     Shapes: `group.values` [B, K, T]; rewards are `token_scores`, or the score on the last token.

@@ -20,7 +20,7 @@ class SAPO(RatioObjective):
     r"""A smooth gate on the ratio, a little tighter for negative advantages.
 
     .. math:: L = -\frac1B\sum_b\frac1K\sum_i\frac1{|o_i|}\sum_t f(r_{it})u_i, \qquad
-              f(r) = \frac4\tau\sigma\big(\tau(r - 1)\big), \qquad
+              f(r) = \frac4\tau\sigma(\tau(r - 1)), \qquad
               \frac{d f}{d\log r} = 4\sigma(1-\sigma)\,r
 
     Shapes: u [B, K]; τ is `tau_positive` where u > 0 and `tau_negative` elsewhere.
@@ -59,7 +59,7 @@ class CISPO(WeightedObjective):
     r"""REINFORCE weighted by a clipped ratio: no token ever loses its gradient.
 
     .. math:: L = -\frac{1}{\sum|o|}\sum_i\sum_t
-              \mathrm{sg}\big(\mathrm{clip}(r_{it}, floor, cap)\big)\,u_i \log\pi_{it}
+              \mathrm{sg}(\mathrm{clip}(r_{it}, floor, cap))\,u_i \log\pi_{it}
 
     Shapes: u [B, K]; `floor` and `cap` bound the ratio itself. The defaults 0 and 5 are TRL's reading
     of the paper; verl's method of the same name clips to 1 ± .2: `floor=0.8, cap=1.2`.

@@ -1,0 +1,29 @@
+"""One update with TPO: score a group, prepare the target once, fit it for several epochs."""
+
+import torch
+
+import tpo
+
+torch.manual_seed(0)
+prompts, candidates, tokens = 4, 8, 6
+logits = torch.randn(prompts, candidates, tokens, 10, requires_grad=True)  # stands for a model
+actions = torch.randint(10, (prompts, candidates, tokens, 1))
+scores = (torch.rand(prompts, candidates) < 0.3).float()
+
+
+def log_probs() -> torch.Tensor:
+    return logits.log_softmax(-1).gather(-1, actions)[..., 0]
+
+
+objective = tpo.objective("tpo", score="mean")  # or "grpo", "lpo", ...: see tpo.objectives()
+group = tpo.Group(log_probs_old=log_probs().detach(), scores=scores)
+signal = objective.prepare(group)  # the target q, frozen
+optimizer = torch.optim.Adam([logits], lr=0.1)
+for epoch in range(20):
+    loss = objective.loss(log_probs(), signal)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+
+distance = tpo.diagnostics.kl(signal.q, log_probs().detach().mean(-1)).mean()
+print(f"KL(q‖p) after {epoch + 1} epochs: {distance:.4f}")

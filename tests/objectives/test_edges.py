@@ -1,0 +1,122 @@
+"""The ends of the range: far log-scores, one candidate, a thousand, none at all."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from libraries import LIBRARIES, asarray, example, run
+
+import tpo
+
+NAMES = tpo.objectives()
+
+
+def finite(name: str, fields: dict[str, Any], new: np.ndarray) -> dict[str, np.ndarray]:
+    found = {}
+    for library in LIBRARIES:
+        loss, c, gradient = run(library, tpo.objective(name), fields, new)
+        assert np.isfinite(loss), library
+        assert np.isfinite(c).all(), library
+        assert c.shape == new.shape
+        if gradient is not None:
+            np.testing.assert_allclose(c, gradient, atol=1e-5, rtol=1e-5, err_msg=library)
+        found[library] = c
+    return found
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("name", NAMES)
+def test_far_log_scores(name: str, dtype: str) -> None:
+    """Sequences at -1e4 nats, a thousand nats apart, moved by hundreds since the rollout."""
+    fields, _ = example(30, B=2, K=4, T=1)
+    fields["scores"][:] = (0, 1, 0, 1)
+    old = -1e4 + 1e3 * np.arange(4.0)[None, :, None] + np.zeros((2, 4, 1))
+    fields |= {"log_probs_old": old, "log_probs_ref": old - 300, "log_probs_rollout": old + 0.01}
+    new = old + np.array([500.0, -500.0, 0.1, -0.1])[None, :, None]
+    finite(name, {k: x.astype(dtype) for k, x in fields.items()}, new.astype(dtype))
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_far_log_scores_still_give_the_right_target(library: str) -> None:
+    # All at -1e4 in float32, where one unit in the last place is a thousandth: q is still softmax(u).
+    old = asarray(library, np.full((1, 4), -1e4, np.float32))
+    u = tpo.standardize(asarray(library, np.array([[0, 1, 0, 0]], np.float32)))
+    q = np.asarray(tpo.target(old, u))
+    weights = np.exp([-(3**-0.5), 3**0.5, -(3**-0.5), -(3**-0.5)])
+    np.testing.assert_allclose(q[0], weights / weights.sum(), atol=1e-6)
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_a_spread_of_a_thousand_nats(library: str) -> None:
+    # p_old is one-hot to any precision: no score can move it, and nothing overflows.
+    old = asarray(library, np.array([[0.0, -1e3, -2e3]], np.float32))
+    u = tpo.standardize(asarray(library, np.array([[0.0, 1.0, 0.0]], np.float32)))
+    q = tpo.target(old, u)
+    np.testing.assert_allclose(np.asarray(q), [[1, 0, 0]], atol=1e-30)
+    np.testing.assert_allclose(np.asarray(tpo.coefficients(old, q)), 0, atol=1e-30)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_one_candidate(name: str) -> None:
+    fields, new = example(31, B=3, K=1, T=2)
+    if name == "rloo":
+        with pytest.raises(ValueError, match="K >= 2"):
+            run("numpy", tpo.objective(name), fields, new)
+        return
+    finite(name, fields, new)
+    if tpo.objective(name).traits.group and name not in ("mpo", "v_mpo", "reps", "awr"):
+        del fields["log_probs_ref"], fields["log_probs_rollout"]
+        _, c, _ = run("numpy", tpo.objective(name), fields, fields["log_probs_old"])
+        np.testing.assert_allclose(c, 0, atol=1e-15, err_msg="one candidate has nothing to compare with")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_thousand_candidates(name: str) -> None:
+    fields, new = example(32, B=1, K=1024, T=1)
+    loss, c, _ = run("numpy", tpo.objective(name), fields, new)
+    single = {k: x.astype("float32") for k, x in fields.items()}
+    for library in ("jit", "torch"):
+        loss_2, c_2, _ = run(library, tpo.objective(name), single, new.astype("float32"))
+        np.testing.assert_allclose(loss_2, loss, rtol=2e-5, atol=1e-6)
+        np.testing.assert_allclose(c_2, c, rtol=1e-3, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_empty_batch(name: str) -> None:
+    fields, new = example(33, B=0)
+    for library in LIBRARIES:
+        loss, c, _ = run(library, tpo.objective(name), fields, new)
+        assert loss == 0
+        assert c.shape == (0, 4, 5)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_nothing_but_masks(name: str) -> None:
+    fields, new = example(34)
+    fields["valid"] = np.zeros((3, 4), bool)
+    for library in LIBRARIES:
+        loss, c, _ = run(library, tpo.objective(name), fields, new)
+        assert loss == 0
+        assert (c == 0).all()
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_scores_that_rounding_could_tear_apart(library: str) -> None:
+    """0.1 summed three times is not 0.3, and 1e8 + 1 is not 1e8: equal scores stay equal, others do not."""
+    equal = asarray(library, np.full((1, 3), 0.1, np.float32))
+    assert (np.asarray(tpo.standardize(equal)) == 0).all()
+    close = np.array([[1e6, 1e6 + 1, 1e6]], np.float32)
+    u = np.asarray(tpo.standardize(asarray(library, close)))
+    np.testing.assert_allclose(u, [[-(2**-0.5), 2**0.5, -(2**-0.5)]], rtol=1e-5)
+
+
+def test_primitives_take_any_leading_axes() -> None:
+    rng = np.random.default_rng(0)
+    old, scores, new = rng.standard_normal((3, 2, 3, 4))
+    q = tpo.target(old, tpo.standardize(scores))
+    by_row = [
+        tpo.loss(new[i, j], tpo.target(old[i, j], tpo.standardize(scores[i, j])))
+        for i in range(2)
+        for j in range(3)
+    ]
+    np.testing.assert_allclose(tpo.loss(new, q), np.mean(by_row), atol=1e-12)
