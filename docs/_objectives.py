@@ -52,7 +52,10 @@ def page(name: str, found: Entry) -> str:
     given = "".join(f", {key}={value!r}" for key, value in found.options.items())
     lines = [name, "=" * len(name), "", f"``tpo.objective({name!r})``", ""]
     if given:
-        lines += [f"{found.summary} The same as ``{found.make.__name__}({given[2:]})``, which is:", ""]
+        lines += [
+            f"{found.summary} The same as ``{found.make.__name__}({given[2:]})``, which is:",
+            "",
+        ]
     lines += [inspect.getdoc(found.make) or "", "", "Options", "-------", ""]
     options = [f for f in fields(found.make) if f.metadata]
     made = found.make(**found.options)
@@ -85,7 +88,14 @@ def table() -> str:
         rows.append((f":doc:`{name}`", found.summary, traits.family, *yes))
     for row in rows:
         lines += [f"   {'*' if i == 0 else ' '} - {cell}" for i, cell in enumerate(row)]
-    lines += ["", ".. toctree::", "   :hidden:", "", *(f"   {name}" for name in tpo.objectives()), ""]
+    lines += [
+        "",
+        ".. toctree::",
+        "   :hidden:",
+        "",
+        *(f"   {name}" for name in tpo.objectives()),
+        "",
+    ]
     return "\n".join(lines)
 
 

@@ -24,6 +24,6 @@ autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
 autodoc_preserve_defaults = True
 exclude_patterns = ["_build", "*.md"]
-nitpicky = False
+default_role = "code"
 
 _objectives.write_pages(Path(__file__).parent / "objectives")

@@ -5,9 +5,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import torch
-from libraries import LIBRARIES, asarray, double, example, group_of, run
 
 import tpo
+from libraries import LIBRARIES, asarray, double, example, group_of, run
 
 NAMES = tpo.objectives()
 TOLERANCE = {"float32": 1e-6, "float64": 1e-12}

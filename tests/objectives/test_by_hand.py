@@ -10,9 +10,9 @@ and ratios pi/pi_old of (1.1, 1.3) for the first candidate and (0.9, 0.7) for th
 
 import numpy as np
 import pytest
-from libraries import LIBRARIES, run
 
 import tpo
+from libraries import LIBRARIES, run
 
 RATIOS = np.array([[[1.1, 1.3], [0.9, 0.7]]])
 OLD = np.log(np.full((1, 2, 2), 0.5))
@@ -144,7 +144,9 @@ def test_reps_weighs_the_whole_batch(library: str) -> None:
     objective = tpo.objective("reps", epsilon=0.06059972396)
     loss, c, _ = run(library, objective, fields, np.tile(NEW, (2, 1, 1)))
     np.testing.assert_allclose(loss, 1.3380937422, atol=1e-8)
-    np.testing.assert_allclose(-c[..., 0].ravel(), [0.3874556, 0.1425370, 0.2350037, 0.2350037], atol=1e-6)
+    np.testing.assert_allclose(
+        -c[..., 0].ravel(), [0.3874556, 0.1425370, 0.2350037, 0.2350037], atol=1e-6
+    )
 
 
 @pytest.mark.parametrize("library", LIBRARIES)

@@ -4,9 +4,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from libraries import LIBRARIES, asarray, example, run
 
 import tpo
+from libraries import LIBRARIES, asarray, example, run
 
 NAMES = tpo.objectives()
 
@@ -67,7 +67,9 @@ def test_one_candidate(name: str) -> None:
     if tpo.objective(name).traits.group and name not in ("mpo", "v_mpo", "reps", "awr"):
         del fields["log_probs_ref"], fields["log_probs_rollout"]
         _, c, _ = run("numpy", tpo.objective(name), fields, fields["log_probs_old"])
-        np.testing.assert_allclose(c, 0, atol=1e-15, err_msg="one candidate has nothing to compare with")
+        np.testing.assert_allclose(
+            c, 0, atol=1e-15, err_msg="one candidate has nothing to compare with"
+        )
 
 
 @pytest.mark.parametrize("name", NAMES)

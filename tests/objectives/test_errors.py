@@ -89,7 +89,9 @@ def test_primitives() -> None:
 
 
 def test_unknown_names() -> None:
-    with pytest.raises(ValueError, match=r"unknown objective 'grppo'. Did you mean 'grpo'\?.*tpo, "):
+    with pytest.raises(
+        ValueError, match=r"unknown objective 'grppo'. Did you mean 'grpo'\?.*tpo, "
+    ):
         tpo.objective("grppo")
     with pytest.raises(TypeError, match="tpo has no option 'etta'.*eta: a finite number above 0"):
         tpo.objective("tpo", etta=1.0)

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from libraries import LIBRARIES, example, run
 
 import tpo
+from libraries import LIBRARIES, example, run
 
 NAMES = tpo.objectives()
 GROUPED = [name for name in NAMES if tpo.objective(name).traits.group]

@@ -4,9 +4,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from libraries import LIBRARIES, asarray, double
 
 import tpo
+from libraries import LIBRARIES, asarray, double
 from tpo import diagnostics, talk
 
 
@@ -55,7 +55,9 @@ def test_target_mass(on: Any) -> None:
     scores = [[1.0, 0.0, 0.0], [1.0, 1.0, 1.0], [0.0, 1.0, 1.0]]
     mass = diagnostics.target_mass(on(q), on(scores))
     close([mass.winners, mass.losers], [0.8, 0.2])  # (.7 + .9)/2; the constant group does not count
-    mass = diagnostics.target_mass(on(q), on(scores), on([[True] * 3, [True] * 3, [True, False, True]]))
+    mass = diagnostics.target_mass(
+        on(q), on(scores), on([[True] * 3, [True] * 3, [True, False, True]])
+    )
     close([mass.winners, mass.losers], [(0.7 + 0.6) / 2, (0.3 + 0.1) / 2])
 
 
@@ -116,7 +118,11 @@ def test_gamma_is_tpo_after_a_sampled_failure() -> None:
 
 def test_gradient_share() -> None:
     share = talk.gradient_share()
-    close([share[m].coefficient for m in ("grpo", "pg", "dg", "tpo")], [19, 19, 10.2307692, 1.6746616], 1e-6)
+    close(
+        [share[m].coefficient for m in ("grpo", "pg", "dg", "tpo")],
+        [19, 19, 10.2307692, 1.6746616],
+        1e-6,
+    )
     close([share["grpo"].gradient, share["tpo"].gradient], [1.0, 0.0881401], 1e-6)
 
 
