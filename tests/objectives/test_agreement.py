@@ -65,14 +65,14 @@ def test_torch_vmap(name: str) -> None:
         np.testing.assert_allclose(got[i], one(old[i], scores[i], new[i]), atol=1e-12)
 
 
-@pytest.mark.parametrize("name", [n for n in NAMES if n not in ("mpo", "v_mpo", "reps")])
+@pytest.mark.parametrize("name", NAMES)
 def test_torch_compile_traces_the_whole_update(name: str) -> None:
     """One graph, no breaks, the same loss and gradient; the backend is the reference one."""
     _compare_compiled(name, "aot_eager")
 
 
 @pytest.mark.filterwarnings("ignore:`torch.jit.script:DeprecationWarning")  # torch's own imports
-@pytest.mark.parametrize("name", ["tpo", "grpo", "lpo", "reps"])
+@pytest.mark.parametrize("name", ["tpo", "grpo", "lpo"])
 def test_torch_compile_to_machine_code(name: str) -> None:
     _compare_compiled(name, "inductor")
 

@@ -5,18 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from tpo.arrays import Array, Namespace
 from tpo.groups import Group
 from tpo.objectives.advantages import advantage
 from tpo.objectives.aggregation import token_weights
 from tpo.objectives.base import Traits, choice, flag, inside_unit, nonnegative
-from tpo.objectives.ppo import PPO, clipped, clipped_slope
-from tpo.objectives.ratio import RatioObjective, ratio_signal
+from tpo.objectives.ratio import ClippedObjective, ratio_signal
 from tpo.objectives.weighted import policy_signal
 
 
 @dataclass(frozen=True)
-class GRPO(RatioObjective):
+class GRPO(ClippedObjective):
     r"""PPO's clipped surrogate on scores standardised within the group, with a KL to the reference.
 
     .. math:: L = -\frac1B\sum_b \frac1K\sum_i\frac{1}{|o_i|}\sum_t
@@ -48,15 +46,12 @@ class GRPO(RatioObjective):
         over = "sequence" if self.granularity == "token" else "group"
         return ratio_signal(group, "z", self.granularity, over, self.drop_constant)
 
-    def surrogate(self, xp: Namespace, x: Array, advantages: Array) -> Array:
-        return clipped(xp, x, advantages, self.clip, self.clip)
-
-    def surrogate_slope(self, xp: Namespace, x: Array, advantages: Array) -> Array:
-        return clipped_slope(xp, x, advantages, self.clip, self.clip)
+    def walls(self) -> tuple[float, float]:
+        return self.clip, self.clip
 
 
 @dataclass(frozen=True)
-class DrGRPO(PPO):
+class DrGRPO(ClippedObjective):
     r"""GRPO without its two normalisers: no sigma, no length.
 
     .. math:: L = -\frac1B\sum_b\frac1K\sum_i\frac{1}{L_{max}}\sum_t
@@ -74,16 +69,19 @@ class DrGRPO(PPO):
 
     traits: ClassVar[Traits] = Traits("ratio")
 
-    advantage: str = choice("centred", "centred", "leave_one_out")
+    clip: float = inside_unit(0.2)
     max_length: float = nonnegative(0.0)
 
     def signal(self, group: Group) -> Any:
         weights = token_weights(group, "constant", length=self.max_length or None)
-        return policy_signal(group, advantage(group, self.advantage), weights)
+        return policy_signal(group, advantage(group, "centred"), weights)
+
+    def walls(self) -> tuple[float, float]:
+        return self.clip, self.clip
 
 
 @dataclass(frozen=True)
-class DAPO(RatioObjective):
+class DAPO(ClippedObjective):
     r"""Clip higher, average over tokens, and leave out groups without a signal.
 
     .. math:: L = -\frac{1}{\sum_i |o_i|}\sum_i\sum_t
@@ -107,8 +105,5 @@ class DAPO(RatioObjective):
     def signal(self, group: Group) -> Any:
         return ratio_signal(group, "z", "token", "token", drop=True)
 
-    def surrogate(self, xp: Namespace, x: Array, advantages: Array) -> Array:
-        return clipped(xp, x, advantages, self.clip_low, self.clip_high)
-
-    def surrogate_slope(self, xp: Namespace, x: Array, advantages: Array) -> Array:
-        return clipped_slope(xp, x, advantages, self.clip_low, self.clip_high)
+    def walls(self) -> tuple[float, float]:
+        return self.clip_low, self.clip_high

@@ -10,13 +10,12 @@ from tpo.groups import Group, masked
 from tpo.objectives.advantages import advantage
 from tpo.objectives.aggregation import token_weights
 from tpo.objectives.base import Traits, inside_unit, nonnegative
-from tpo.objectives.ppo import clipped, clipped_slope
-from tpo.objectives.ratio import RatioObjective, log_ratio, ratio_signal
+from tpo.objectives.ratio import ClippedObjective, log_ratio, ratio_signal
 from tpo.objectives.weighted import PolicySignal, policy_signal
 
 
 @dataclass(frozen=True)
-class GSPO(RatioObjective):
+class GSPO(ClippedObjective):
     r"""Clip one length-normalised ratio per sequence.
 
     .. math:: s_i = (\frac{\pi(o_i)}{\pi_{old}(o_i)})^{1/|o_i|}, \qquad
@@ -43,11 +42,8 @@ class GSPO(RatioObjective):
     def signal(self, group: Group) -> Any:
         return ratio_signal(group, "z", "mean", "sequence")
 
-    def surrogate(self, xp: Namespace, x: Array, advantages: Array) -> Array:
-        return clipped(xp, x, advantages, self.clip_low, self.clip_high)
-
-    def surrogate_slope(self, xp: Namespace, x: Array, advantages: Array) -> Array:
-        return clipped_slope(xp, x, advantages, self.clip_low, self.clip_high)
+    def walls(self) -> tuple[float, float]:
+        return self.clip_low, self.clip_high
 
 
 @dataclass(frozen=True)

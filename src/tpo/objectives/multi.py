@@ -10,9 +10,9 @@ from typing import Any, ClassVar
 from tpo.arrays import Array
 from tpo.groups import Group, z_scores
 from tpo.objectives.advantages import batch_z
-from tpo.objectives.base import Traits, numbers
+from tpo.objectives.base import Traits, choice, inside_unit, nonnegative, numbers
 from tpo.objectives.grpo import GRPO
-from tpo.objectives.ratio import ratio_signal
+from tpo.objectives.ratio import ClippedObjective, ratio_signal
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class GDPO(GRPO):
 
 
 @dataclass(frozen=True)
-class MTGRPO(GRPO):
+class MTGRPO(ClippedObjective):
     r"""GRPO whose batch follows task weights: neglected tasks get a larger share.
 
     .. math:: L = \sum_j z_j\, \mathrm{mean}_{b \in j,\ informative} L^{GRPO}_b, \qquad
@@ -72,7 +72,16 @@ class MTGRPO(GRPO):
 
     traits: ClassVar[Traits] = Traits("policy gradient", reference=True)
 
+    beta: float = nonnegative(0.04)
+    clip: float = inside_unit(0.2)
+    granularity: str = choice("token", "token", "sequence")
     task_logits: tuple[float, ...] = numbers((0.0,))
+
+    def ratio_of(self) -> str:
+        return self.granularity
+
+    def walls(self) -> tuple[float, float]:
+        return self.clip, self.clip
 
     def signal(self, group: Group) -> Any:
         over = "sequence" if self.granularity == "token" else "group"

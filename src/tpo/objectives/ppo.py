@@ -10,24 +10,11 @@ from tpo.groups import Group
 from tpo.objectives.advantages import ADVANTAGES
 from tpo.objectives.aggregation import TOKEN_WEIGHTS
 from tpo.objectives.base import Traits, choice, inside_unit, nonnegative, positive
-from tpo.objectives.ratio import RatioObjective, ratio_signal
-
-
-def clipped(xp: Namespace, x: Array, advantages: Array, low: float, high: float) -> Array:
-    r"""-min(r·A, clip(r, 1 - low, 1 + high)·A), the pessimistic surrogate, with r = e^x."""
-    r = xp.exp(x)
-    return -xp.minimum(r * advantages, xp.clip(r, 1 - low, 1 + high) * advantages)
-
-
-def clipped_slope(xp: Namespace, x: Array, advantages: Array, low: float, high: float) -> Array:
-    """-r·A, and 0 behind the wall: where A > 0 and r > 1 + high, or A < 0 and r < 1 - low."""
-    r = xp.exp(x)
-    behind = ((advantages > 0) & (r > 1 + high)) | ((advantages < 0) & (r < 1 - low))
-    return xp.where(behind, 0.0, -r * advantages)
+from tpo.objectives.ratio import ClippedObjective, RatioObjective, ratio_signal
 
 
 @dataclass(frozen=True)
-class PPO(RatioObjective):
+class PPO(ClippedObjective):
     r"""Clipped surrogate: nothing is gained by moving a ratio past 1 ± clip.
 
     .. math:: L = -\mathrm{mean}\,\min(r A,\ \mathrm{clip}(r, 1-\epsilon, 1+\epsilon)A)
@@ -52,11 +39,8 @@ class PPO(RatioObjective):
     def signal(self, group: Group) -> Any:
         return ratio_signal(group, self.advantage, self.ratio_of(), self.over)
 
-    def surrogate(self, xp: Namespace, x: Array, advantages: Array) -> Array:
-        return clipped(xp, x, advantages, self.clip, self.clip)
-
-    def surrogate_slope(self, xp: Namespace, x: Array, advantages: Array) -> Array:
-        return clipped_slope(xp, x, advantages, self.clip, self.clip)
+    def walls(self) -> tuple[float, float]:
+        return self.clip, self.clip
 
 
 @dataclass(frozen=True)

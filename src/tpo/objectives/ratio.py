@@ -84,6 +84,26 @@ class RatioObjective(Objective):
         return to_tokens(xp, signal.weights * slope, signal, self.ratio_of())
 
 
+@dataclass(frozen=True)
+class ClippedObjective(RatioObjective):
+    """PPO's pessimistic surrogate, -min(r·A, clip(r)·A), between two walls that subclasses name."""
+
+    def walls(self) -> tuple[float, float]:
+        """How far r may fall below 1, and how far it may rise above, before the gradient stops."""
+        raise NotImplementedError
+
+    def surrogate(self, xp: Namespace, x: Array, advantages: Array) -> Array:
+        low, high = self.walls()
+        r = xp.exp(x)
+        return -xp.minimum(r * advantages, xp.clip(r, 1 - low, 1 + high) * advantages)
+
+    def surrogate_slope(self, xp: Namespace, x: Array, advantages: Array) -> Array:
+        low, high = self.walls()
+        r = xp.exp(x)
+        behind = ((advantages > 0) & (r > 1 + high)) | ((advantages < 0) & (r < 1 - low))
+        return xp.where(behind, 0.0, -r * advantages)
+
+
 def ratio_signal(
     group: Group, name: str, granularity: str, over: str, drop: bool = False
 ) -> PolicySignal:

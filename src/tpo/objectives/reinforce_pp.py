@@ -11,14 +11,13 @@ from tpo.objectives.advantages import advantage, batch_z, outcome_rewards
 from tpo.objectives.aggregation import token_weights
 from tpo.objectives.base import Traits, flag, inside_unit, nonnegative
 from tpo.objectives.kl import half_square
-from tpo.objectives.ppo import clipped, clipped_slope
-from tpo.objectives.ratio import RatioObjective
+from tpo.objectives.ratio import ClippedObjective
 from tpo.objectives.returns import backward_recurrence
 from tpo.objectives.weighted import policy_signal
 
 
 @dataclass(frozen=True)
-class ReinforcePP(RatioObjective):
+class ReinforcePP(ClippedObjective):
     r"""Whiten returns over all tokens of the batch, then clip as PPO does.
 
     .. math:: A_{it} = \frac{G_{it} - \mathrm{mean}_{batch}G}{\sigma_{batch}(G)}, \qquad
@@ -52,11 +51,8 @@ class ReinforcePP(RatioObjective):
         whitened = batch_z(xp, returns, group.mask)
         return policy_signal(group, whitened, token_weights(group, "token"))
 
-    def surrogate(self, xp: Namespace, x: Array, advantages: Array) -> Array:
-        return clipped(xp, x, advantages, self.clip, self.clip)
-
-    def surrogate_slope(self, xp: Namespace, x: Array, advantages: Array) -> Array:
-        return clipped_slope(xp, x, advantages, self.clip, self.clip)
+    def walls(self) -> tuple[float, float]:
+        return self.clip, self.clip
 
     def penalty(self, xp: Namespace, d: Array) -> Array:
         return half_square(d) if self.group_baseline else xp.zeros_like(d)

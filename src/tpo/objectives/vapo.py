@@ -10,8 +10,7 @@ from tpo.groups import Group, masked
 from tpo.objectives.advantages import outcome_rewards
 from tpo.objectives.aggregation import token_weights
 from tpo.objectives.base import Traits, inside_unit, nonnegative, positive
-from tpo.objectives.ppo import clipped, clipped_slope
-from tpo.objectives.ratio import RatioObjective
+from tpo.objectives.ratio import ClippedObjective
 from tpo.objectives.returns import gae, length_adaptive_lambda
 from tpo.objectives.weighted import policy_signal
 
@@ -26,7 +25,7 @@ class VAPOSignal(NamedTuple):
 
 
 @dataclass(frozen=True)
-class VAPO(RatioObjective):
+class VAPO(ClippedObjective):
     r"""Length-adaptive GAE, clip higher, token mean, and a pull towards correct answers.
 
     .. math:: L = -\frac{1}{\sum|o|}\sum
@@ -63,11 +62,8 @@ class VAPO(RatioObjective):
         n = xp.clip(xp.sum(tokens), 1.0, None)
         return VAPOSignal(group.log_probs_old, policy, tokens / n)
 
-    def surrogate(self, xp: Namespace, x: Array, advantages: Array) -> Array:
-        return clipped(xp, x, advantages, self.clip_low, self.clip_high)
-
-    def surrogate_slope(self, xp: Namespace, x: Array, advantages: Array) -> Array:
-        return clipped_slope(xp, x, advantages, self.clip_low, self.clip_high)
+    def walls(self) -> tuple[float, float]:
+        return self.clip_low, self.clip_high
 
     def value(self, xp: Namespace, log_probs: Array, signal: Any) -> Array:
         nll = -xp.sum(signal.correct * masked(xp, log_probs, signal.policy.tokens))
