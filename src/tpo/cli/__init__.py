@@ -6,10 +6,10 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from tpo.cli import bench, demo, doctor
+from tpo.cli import bench, demo, doctor, run
 from tpo.version import __version__
 
-COMMANDS = (demo, bench, doctor)
+COMMANDS = (demo, run, bench, doctor)
 
 
 def parser() -> argparse.ArgumentParser:
