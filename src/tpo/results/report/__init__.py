@@ -1,1 +1,51 @@
-"""The report."""
+"""The report: one self-contained HTML file of figures, tables, verdicts and a playground; and Markdown."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from tpo.results.report import markdown, page
+
+
+def write(store_dir: Path, out: Path | None = None) -> Path:
+    """Write the report of a store and return the HTML file's path; the Markdown has the same stem.
+
+    A half-finished store gives a report that says how far it is; one without a study an error that says
+    what to run.
+    out: the HTML file; `report.html` in the store without it.
+    """
+    from tpo.results.summary import summarise
+
+    out = Path(store_dir) / "report.html" if out is None else Path(out)
+    return write_studies(summarise(Path(store_dir)), out)
+
+
+def write_studies(studies: list[dict[str, Any]], out: Path) -> Path:
+    """`write` for summaries that are at hand: dicts as `tpo.results.summary.summarise` returns them."""
+    _replace(out, page.report(studies))
+    _replace(out.with_suffix(".md"), markdown.report(studies))
+    return out
+
+
+def write_playground(out: Path) -> Path:
+    """Write the playground alone as one HTML file and return its path."""
+    _replace(Path(out), page.playground())
+    return Path(out)
+
+
+def _replace(path: Path, text: str) -> None:
+    """All of the file or nothing: written beside it, then put in its place."""
+    if path.is_dir():
+        raise ValueError(f"{path} is a folder, expected the name of a file such as report.html")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(f"{path.name}.{os.getpid()}.part")
+    try:
+        part.write_text(text, encoding="utf-8")
+        os.replace(part, path)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+__all__ = ["write", "write_playground", "write_studies"]

@@ -1,0 +1,42 @@
+"""`tpo report`: tables beside the published numbers, figures, verdicts and a playground in one HTML file."""
+
+from __future__ import annotations
+
+import argparse
+import webbrowser
+from pathlib import Path
+
+from tpo.results import report
+
+
+def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """`tpo report`"""
+    command = commands.add_parser(
+        "report", help="figures, tables beside the published numbers, verdicts: one HTML file"
+    )
+    command.add_argument("folder", nargs="?", metavar="DIR", help="where `tpo run --out DIR` wrote")
+    command.add_argument("--out", metavar="FILE", help="the HTML file (DIR/report.html)")
+    command.add_argument("--open", action="store_true", help="show it in the browser")
+    command.add_argument(
+        "--playground", action="store_true", help="the playground alone, which needs no runs"
+    )
+    command.set_defaults(run=main)
+
+
+def main(args: argparse.Namespace) -> int:
+    """Write the report, say where it is, open it if asked."""
+    out = Path(args.out) if args.out else None
+    if args.playground:
+        page = report.write_playground(out or Path("playground.html"))
+        print(page)
+    elif args.folder:
+        page = report.write(Path(args.folder), out)
+        print(f"{page}\n{page.with_suffix('.md')}")
+    else:
+        raise ValueError(
+            "report needs DIR, the folder that `tpo run STUDY --out DIR` wrote to; "
+            "or --playground for the playground alone"
+        )
+    if args.open and not webbrowser.open(page.resolve().as_uri()):
+        print("no browser could be started: open the file by hand")
+    return 0

@@ -1,0 +1,90 @@
+// The candidates of the playground: a row each, with p_old to drag, a score, a length, and the bars of p and q.
+"use strict";
+globalThis.tpo = globalThis.tpo || {};
+
+tpo.candidates = (() => {
+  const { el, number } = tpo.dom;
+  const NAMES = "ABCDEFGH";
+  const LEAST = 0.001;
+
+  // One probability set, the others scaled to make room
+  function withProbability(pOld, k, value) {
+    const room = 1 - LEAST * (pOld.length - 1);
+    const wanted = Math.min(Math.max(value, LEAST), room);
+    const rest = pOld.reduce((a, p, j) => (j === k ? a : a + p), 0);
+    const spread = pOld.map((p, j) => (j === k ? wanted : Math.max((p / rest) * (1 - wanted), LEAST)));
+    const over = spread.reduce((a, p, j) => (j === k ? a : a + p), 0);
+    return spread.map((p, j) => (j === k ? wanted : (p / over) * (1 - wanted)));
+  }
+
+  function mount(host, state, changed) {
+    let rows = [];
+    function build() {
+      rows = state.pOld.map((_, k) => row(state, k, changed));
+      host.replaceChildren(header(), ...rows.map((r) => r.node));
+    }
+    // shown: { p, q } to draw
+    function update(shown) {
+      if (rows.length !== state.pOld.length) build();
+      rows.forEach((r, k) => r.update(state, shown, k));
+    }
+    return { update };
+  }
+
+  const header = () => el("div.candidate.head", { "aria-hidden": "true" },
+    el("span"), el("span", {}, "probability"), el("span", {}, "score"), el("span", {}, "tokens"));
+
+  function row(state, k, changed) {
+    const name = NAMES[k];
+    const slider = el("input", { type: "range", min: 0, max: 1, step: "any",
+      "aria-label": `p_old of candidate ${name}`, "data-slider": k });
+    slider.addEventListener("input", () => {
+      state.pOld = withProbability(state.pOld, k, Number(slider.value));
+      changed();
+    });
+    const score = field("score", k, { step: 0.1 }, (v) => { state.scores[k] = v; changed(); });
+    const length = field("length", k, { step: 1, min: 1, max: 99 }, (v) => {
+      state.lengths[k] = Math.min(Math.max(Math.round(v), 1), 99);
+      changed();
+    });
+    const bars = ["old", "now", "goal"].map((kind) => bar(kind));
+    const node = el("div.candidate", { role: "group", "aria-label": `candidate ${name}` },
+      el("b.letter", {}, name), el("div.bars", {}, slider, bars.map((b) => b.node)), score, length);
+    return { node, update: (now, shown) => refresh(now, shown, k, { slider, score, length, bars }) };
+  }
+
+  function field(what, k, limits, act) {
+    const input = el("input.field", { type: "number", ...limits,
+      "aria-label": `${what} of candidate ${NAMES[k]}`, [`data-${what}`]: k });
+    input.addEventListener("input", () => {
+      const value = Number(input.value);
+      if (input.value !== "" && Number.isFinite(value)) act(value);
+    });
+    return input;
+  }
+  const SYMBOLS = { old: "p old", now: "p", goal: "q" };
+  function bar(kind) {
+    const fill = el("i");
+    const text = el("output", { "data-shown": kind });
+    const node = el(`div.bar-row.${kind}`, {}, el("span", {}, SYMBOLS[kind]), el("div.track", {}, fill), text);
+    return { node, fill, text };
+  }
+
+  function refresh(state, shown, k, { slider, score, length, bars }) {
+    slider.value = state.pOld[k];
+    slider.setAttribute("aria-valuetext", number(state.pOld[k]));
+    if (Number(score.value) !== state.scores[k] || score.value === "") keep(score, state.scores[k]);
+    if (Number(length.value) !== state.lengths[k]) keep(length, state.lengths[k]);
+    [state.pOld[k], shown.p[k], shown.q[k]].forEach((value, i) => {
+      bars[i].fill.style.width = `${100 * value}%`;
+      bars[i].text.textContent = value < 0.001 ? "<.001" : value.toFixed(3).replace(/^0/, "");
+      bars[i].text.dataset.value = value;
+    });
+  }
+  // A field that is being typed into is left alone
+  function keep(input, value) {
+    if (document.activeElement !== input) input.value = value;
+  }
+
+  return { mount, NAMES };
+})();

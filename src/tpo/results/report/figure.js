@@ -1,0 +1,128 @@
+// The figure of a study: its panels, one legend and one set of switches for all of them.
+"use strict";
+globalThis.tpo = globalThis.tpo || {};
+
+tpo.figure = (() => {
+  const { el, toggle, choice } = tpo.dom;
+
+  function mount(host, study) {
+    const panels = study.panels.map((p) => ({ ...p, own_x: p.x, x: p.x || study.x, y: p.y || study.y }));
+    const lines = panels.filter((p) => !p.kind && p.series.length);
+    const view = { // log: null until chosen, which leaves each panel as it is declared
+      log: null, xLog: Boolean(study.x && study.x.log), centre: "mean",
+      seeds: false, mode: "curves", hidden: new Set(),
+    };
+    const drawn = [];
+    const redraw = () => drawn.forEach((panel) => panel.redraw());
+    const grid = el("div.panels");
+    const fill = () => {
+      if (panels.length) grid.replaceChildren();
+      drawn.length = 0;
+      for (const data of panels) drawn.push(card(grid, data, view));
+    };
+    if (lines.length) host.append(switches(lines, view, redraw, fill));
+    const entries = legendEntries(panels);
+    if (entries.length > 1) host.append(legend(entries, view, redraw));
+    host.append(grid);
+    if (!panels.length) grid.append(el("p.empty", {}, "No finished run yet."));
+    fill();
+    profiles(host, study);
+  }
+
+  function switches(lines, view, redraw, refill) {
+    const set = (key, act = redraw) => (value) => { view[key] = value; act(); };
+    const hasSeeds = lines.some((p) => p.series.some((s) => (s.seeds || []).length > 1));
+    const hasMedian = lines.some((p) => p.series.some((s) => s.median));
+    const scales = [["linear", "linear"], ["log", "log"]];
+    return el("div.switches", {},
+      choice("Vertical scale", scales, lines[0].y.log ? "log" : "linear", (v) => set("log")(v === "log")),
+      hasMedian ? choice("Centre line", [["mean", "mean ± s.e."], ["median", "median"]], "mean", set("centre")) : null,
+      hasSeeds ? choice("View", [["curves", "curves"], ["last", "last value of each seed"]], "curves",
+        set("mode", refill)) : null,
+      hasSeeds ? toggle("single seeds", false, set("seeds")) : null);
+  }
+
+  // A series without a legend of its own: the bars of one series are coloured by their names
+  function legendEntries(panels) {
+    const found = new Map();
+    for (const s of panels.flatMap((panel) => panel.series)) {
+      if (s.looks) continue;
+      if (!found.has(s.key)) found.set(s.key, { ...s, seen: [] });
+      if (s.n) found.get(s.key).seen.push(s);
+    }
+    return [...found.values()];
+  }
+  function legend(entries, view, redraw) {
+    return el("div.legend", { role: "group", "aria-label": "Show or hide" }, entries.map((s) => {
+      const button = toggle("", true, (on) => {
+        view.hidden[on ? "delete" : "add"](s.key);
+        redraw();
+      });
+      button.append(el("span", { class: `swatch ${s.look}` }), s.label, seedsOf(s));
+      return button;
+    }));
+  }
+  // How many seeds stand behind a line; a range where the panels differ
+  function seedsOf({ seen }) {
+    if (!seen.length) return "";
+    const [few, many] = [Math.min(...seen.map((s) => s.n)), Math.max(...seen.map((s) => s.n))];
+    const planned = Math.max(...seen.map((s) => s.planned || s.n));
+    const unfinished = few < planned || seen.some((s) => s.done === false);
+    const counted = few === many ? few : `${few}–${many}`;
+    return el("small", {}, unfinished ? ` n = ${counted} of ${planned}` : ` n = ${counted}`);
+  }
+
+  function card(grid, data, view) {
+    const body = el("div.canvas");
+    const box = el("section.panel", {}, el("header", {}, el("h4", {}, data.title || ""), widen()), body);
+    grid.append(box);
+    return paint(body, data, view);
+  }
+  function widen() {
+    const button = toggle("⤢", false, (on) => button.closest(".panel").classList.toggle("wide", on));
+    button.setAttribute("aria-label", "Enlarge this panel");
+    button.setAttribute("title", "Enlarge");
+    return button;
+  }
+  function paint(body, data, view) {
+    const { bars, strip, simplex, mount: picture } = tpo.shapes;
+    if (!data.series.length) {
+      body.append(el("p.empty", {}, "No finished run yet."));
+      return { redraw: () => {} };
+    }
+    const common = { title: data.title, series: data.series, hidden: view.hidden };
+    if (data.kind === "bars") return picture(body, (svg, width) => bars(svg, { ...common, x: data.own_x, y: data.y }, width));
+    if (data.kind === "simplex") return picture(body, (svg, width) => simplex(svg, corners(data, view), width));
+    if (view.mode === "last") {
+      return picture(body, (svg, width) => strip(svg, { ...common, y: data.y, log: isLog(view, data) }, width));
+    }
+    return tpo.chart.panel(body, data, view);
+  }
+  const isLog = (view, data) => Boolean(view.log === null ? data.y.log : view.log);
+
+  // A series of a simplex panel is a set of arrows, or a path of points of which the last is marked
+  function corners(data, view) {
+    const shown = data.series.filter((s) => !view.hidden.has(s.key));
+    const drawn = shown.filter((s) => (s.points || []).length);
+    return {
+      arrows: shown.filter((s) => s.from),
+      title: data.title,
+      names: data.corners || ["1", "2", "3"],
+      paths: drawn.filter((s) => s.points.length > 1),
+      marks: drawn.map((s) => ({ look: s.look, name: s.label, point: s.points.at(-1) })),
+    };
+  }
+
+  function profiles(host, study) {
+    if (!study.profiles || !study.profiles.length) return;
+    const series = study.profiles.map((p) => ({ ...p, key: p.label, x: p.tau, mean: p.share }));
+    const data = { title: "Performance profile", series, zero: true,
+      x: { label: (study.profile_axes || {}).x || "threshold τ" },
+      y: { label: (study.profile_axes || {}).y || "share of runs with at most τ" } };
+    const grid = el("div.panels");
+    host.append(grid);
+    card(grid, data, { log: false, centre: "mean", seeds: false, hidden: new Set() });
+  }
+
+  return { mount };
+})();

@@ -1,0 +1,180 @@
+// What the playground draws: pushes side by side, p and the gradient over epochs, the simplex, the talk's diagnostics.
+"use strict";
+globalThis.tpo = globalThis.tpo || {};
+
+tpo.pictures = (() => {
+  const { el, number } = tpo.dom;
+  const { bars, simplex, mount: picture } = tpo.shapes;
+  const M = tpo.maths;
+  const LOOKS = {
+    tpo: "m0", grpo: "m1", ppo: "m2", dg: "m3", grpo_no_kl: "m4", tpo_no_anchor: "m5", lpo: "m6",
+    group_pg: "m7", lpo_reverse: "m6 d1", reinforce: "m7 d1",
+  };
+  const MAIN = ["tpo", "tpo_no_anchor", "lpo", "lpo_reverse", "group_pg", "grpo", "ppo", "dg", "reinforce"];
+  const lookOf = (name) => LOOKS[name] || "m6 d2";
+  const range = (n) => Array.from({ length: n }, (_, i) => i);
+  const calm = { log: false, centre: "mean", seeds: false, hidden: new Set(), height: 260 };
+
+  // ---- the push of every objective: a button each, which chooses it ---------------------------
+  function pushes(host, choose) {
+    const grid = el("div.pushes", { role: "group", "aria-label": "Push of each objective" });
+    host.append(grid);
+    return (state, values) => {
+      const common = Math.max(...Object.values(values).flat().map(Math.abs), 1e-12);
+      grid.replaceChildren(...Object.entries(values).map(([name, push]) => {
+        const own = Math.max(...push.map(Math.abs), 1e-12);
+        return pushButton(name, push, state.ownScale ? own : common, name === state.name, choose);
+      }));
+    };
+  }
+  function pushButton(name, push, top, chosen, choose) {
+    const [width, half] = [132, 34];
+    const slot = width / push.length;
+    const svg = el("svg", { viewBox: `0 0 ${width} ${2 * half + 2}`, "aria-hidden": "true" },
+      el("line.base", { x1: 0, x2: width, y1: half + 1, y2: half + 1 }),
+      push.map((v, k) => {
+        const size = (Math.abs(v) / top) * half;
+        return el("rect", { class: v >= 0 ? "up" : "down", x: k * slot + slot * 0.15, width: slot * 0.7,
+          y: v >= 0 ? half + 1 - size : half + 1, height: Math.max(size, 0.5) });
+      }));
+    const label = M.OBJECTIVES[name].label;
+    const spoken = push.map((v, k) => `${tpo.candidates.NAMES[k]} ${number(v)}`).join(", ");
+    const button = el("button.push", { type: "button", "aria-pressed": String(chosen), "data-push": name,
+      "aria-label": `${label}: ${spoken}`, "data-values": JSON.stringify(push), title: spoken },
+    el("span", {}, label), svg);
+    button.addEventListener("click", () => choose(name));
+    return button;
+  }
+
+  // ---- over the epochs ------------------------------------------------------------------------
+  function epochs(host) {
+    const [left, right] = [el("div.canvas"), el("div.canvas")];
+    host.append(el("div.panels", {}, card("p over the epochs", left), card("Norm of the gradient on the logits", right)));
+    const empty = { title: "", x: { label: "epoch" }, y: { label: "p" }, zero: true, series: [] };
+    const p = tpo.chart.panel(left, empty, calm);
+    const norms = tpo.chart.panel(right, empty, { ...calm, log: true });
+    let keys = [];
+    return (state, path, others) => {
+      const xs = range(path.p.length);
+      for (const old of keys) old.remove();
+      keys = [key(path.p[0].map((_, k) => [`m${k}`, tpo.candidates.NAMES[k]])),
+        key(Object.keys(others).map((name) => [lookOf(name), M.OBJECTIVES[name].label]))];
+      left.after(keys[0]);
+      right.after(keys[1]);
+      p.set({ ...empty, title: "p over the epochs", series: path.p[0].map((_, k) => ({
+        key: k, label: tpo.candidates.NAMES[k], look: `m${k}`, x: xs, mean: path.p.map((row) => row[k]) })) });
+      norms.set({ ...empty, title: "Norm of the gradient", y: { label: "norm" },
+        series: Object.entries(others).map(([name, values]) => ({
+          key: name, label: M.OBJECTIVES[name].label, look: lookOf(name), x: xs, mean: values })) });
+    };
+  }
+  const key = (entries) => el("p.key", {}, entries.map(([look, text]) =>
+    el("span", {}, el("span", { class: `swatch ${look}` }), text)));
+  const card = (title, body) => el("section.panel", {}, el("header", {}, el("h4", {}, title)), body);
+
+  // ---- the simplex, with p_old to drag --------------------------------------------------------
+  function triangle(host, state, changed) {
+    const body = el("div.canvas");
+    const box = card("The simplex: drag p old, or use the arrow keys", body);
+    host.append(box);
+    let geometry = null;
+    let shown = null;
+    const paint = (svg, width) => { if (shown) geometry = simplex(svg, shown, width); };
+    const { redraw, svg } = picture(body, paint);
+    svg.setAttribute("tabindex", 0);
+    svg.classList.add("draggable");
+    const move = (p) => { state.pOld = p; changed(); };
+    const drag = (event) => {
+      const at = svg.getBoundingClientRect();
+      move(geometry.from(event.clientX - at.left, event.clientY - at.top));
+    };
+    svg.addEventListener("pointerdown", (event) => { svg.setPointerCapture(event.pointerId); drag(event); });
+    svg.addEventListener("pointermove", (event) => { if (event.buttons) drag(event); });
+    svg.addEventListener("keydown", (event) => {
+      const step = { ArrowUp: [0, -6], ArrowDown: [0, 6], ArrowLeft: [-6, 0], ArrowRight: [6, 0] }[event.key];
+      if (!step) return;
+      event.preventDefault();
+      const [x, y] = geometry.at(state.pOld);
+      move(geometry.from(x + step[0], y + step[1]));
+    });
+    return (path, q) => {
+      box.hidden = state.pOld.length !== 3;
+      if (box.hidden) return;
+      shown = {
+        title: "Simplex", names: ["A", "B", "C"], paths: [{ look: "m0", points: path.p }],
+        marks: [{ look: "old", point: state.pOld, name: "p old" }, { look: "goal", point: q, name: "q" },
+          { look: "m0", point: path.p.at(-1), name: "p" }],
+      };
+      redraw();
+    };
+  }
+
+  // ---- the talk: clip wall and gradient share -------------------------------------------------
+  const SIZES = [4, 8, 16];
+  function wall(host) {
+    const body = el("div.canvas");
+    const words = el("p.live", { "aria-live": "polite" });
+    const inputs = { p: slider("p of the success", 0.001, 0.9, 0.01, true), clip: slider("clip", 0.05, 0.5, 0.2) };
+    host.append(el("h3", {}, "The clip wall"), el("p", {},
+      "One success among K, of probability p. Clipping lets it grow by that share of itself and then stops; TPO's target does not depend on a step size."),
+    el("div.dials", {}, inputs.p.node, inputs.clip.node), words, el("div.panels", {}, card("Where one update may end", body)),
+    key([["m1", "clipped"], ...SIZES.map((k, i) => [`m0 d${i}`, `TPO, K = ${k}`])]));
+    const data = { title: "Clip wall", x: { label: "p of the success", log: true }, y: { label: "may reach" }, zero: true, series: [] };
+    const panel = tpo.chart.panel(body, data, calm);
+    const update = () => {
+      const [p, width] = [inputs.p.value(), inputs.clip.value()];
+      const xs = range(61).map((i) => 10 ** (-3 + (i / 60) * Math.log10(0.95 / 0.001)));
+      const walls = xs.map((x) => M.clipWall(x, width, SIZES));
+      const line = (label, look, mean) => ({ key: label, label, look, x: xs, mean });
+      panel.set({ ...data, series: [line("clipped", "m1", walls.map((w) => w.clipped)),
+        ...SIZES.map((k, i) => line(`TPO, K = ${k}`, `m0 d${i}`, walls.map((w) => w.target[i])))] });
+      const here = M.clipWall(p, width, SIZES);
+      words.dataset.values = JSON.stringify([p, width, here.clipped, ...here.target]);
+      words.textContent = `From p = ${number(p)}: clipped ${number(here.clipped)}; TPO ` +
+        SIZES.map((k, i) => `${number(here.target[i])} (K = ${k})`).join(", ") + ".";
+    };
+    for (const input of Object.values(inputs)) input.node.addEventListener("input", update);
+    update();
+  }
+  const SHARE_NAMES = { ce: "cross-entropy", pg: "PG", dg: "DG", grpo: "GRPO", tpo: "TPO" };
+  function share(host) {
+    const inputs = { easy: slider("p on the easy prompt", 0.5, 0.99, 0.95), hard: slider("p on the hard prompt", 0.01, 0.5, 0.05),
+      arms: slider("actions", 2, 40, 10, false, 1) };
+    const body = el("div.canvas");
+    let shown = [];
+    host.append(el("h3", {}, "Who gets the gradient: an easy prompt or a hard one"), el("p", {},
+      "One right action. How many times louder the easy prompt speaks than the hard one, in the exact population update: " +
+      "as the ratio of coefficients, and of gradient norms."),
+    el("div.dials", {}, Object.values(inputs).map((i) => i.node)), el("div.panels", {}, card("Easy over hard", body)));
+    const view = picture(body, (svg, width) => bars(svg, { title: "Easy over hard", series: shown }, width));
+    const update = () => {
+      const rows = M.gradientShare(inputs.easy.value(), inputs.hard.value(), inputs.arms.value());
+      const x = rows.map((r) => SHARE_NAMES[r.method]);
+      body.dataset.values = JSON.stringify(rows);
+      shown = [{ key: 1, label: "coefficient", look: "m0", x, y: rows.map((r) => r.coefficient) },
+        { key: 2, label: "gradient norm", look: "m1", x, y: rows.map((r) => r.gradient) }];
+      view.redraw();
+    };
+    host.append(key([["m0", "ratio of coefficients"], ["m1", "ratio of gradient norms"]]));
+    for (const input of Object.values(inputs)) input.node.addEventListener("input", update);
+    update();
+  }
+
+  // A labelled slider with its value; on a log scale where asked
+  function slider(label, low, high, start, log = false, step = "any") {
+    const [to, from] = log ? [Math.log10, (v) => 10 ** v] : [(v) => v, (v) => v];
+    const input = el("input", { type: "range", min: to(low), max: to(high), step, value: to(start), "aria-label": label });
+    const text = el("output");
+    const value = () => from(Number(input.value));
+    const say = () => {
+      text.textContent = number(value());
+      input.setAttribute("aria-valuetext", number(value()));
+    };
+    const set = (v) => { input.value = to(v); say(); };
+    input.addEventListener("input", say);
+    say();
+    return { node: el("label.dial", {}, el("span", {}, label), input, text), value, set, input };
+  }
+
+  return { pushes, epochs, triangle, wall, share, slider, MAIN };
+})();

@@ -1,0 +1,126 @@
+"""How numbers and columns read, in HTML and in Markdown alike."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+Row = Mapping[str, Any]
+
+
+class Column(NamedTuple):
+    """A column of a study's table: its heading, how a row reads in it, and whether it is a number."""
+
+    title: str
+    text: Callable[[Row], str]
+    kind: str | None = "number"
+
+
+STATISTICS = {
+    "ours": "ours",
+    "mean": "mean",
+    "median": "median",
+    "iqm": "IQM [95%]",
+    "best": "best",
+    "last100": "last 100",
+}
+"""Columns of numbers, those that some row has."""
+
+LEGEND = (
+    "`ours` is the metric that was published. Mean, median and interquartile mean (IQM, with a bootstrap "
+    "interval) are over seeds at the last episode, in percent; `best` is the lowest point of the mean "
+    "curve, `last 100` the mean over the last 100 episodes (a tenth of shorter runs), `solved` counts "
+    "seeds below the threshold at the last episode."
+)
+"""What the columns of a table of learning curves mean."""
+
+
+def legend(rows: Sequence[Row]) -> str | None:
+    """What the columns mean, where the table is about learning curves."""
+    return LEGEND if any(row.get("last100") is not None for row in rows) else None
+
+
+def number(x: object, digits: int = 3) -> str:
+    """Three significant digits, a dash for nothing: 0.0123, 12.3, 1,230."""
+    if x is None or isinstance(x, str):
+        return x or "–"
+    if isinstance(x, bool) or not isinstance(x, (int, float)):
+        return str(x)
+    if not math.isfinite(x):
+        return "–"
+    if isinstance(x, int) or abs(x) >= 10**digits:
+        return f"{x:,.0f}"
+    return f"{x:.{digits}g}" if x == 0 or abs(x) >= 1e-4 else f"{x:.1e}"
+
+
+def duration(seconds: float) -> str:
+    """`45 s`, `12 min`, `3.4 h`"""
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
+
+
+def value_text(value: object) -> str:
+    """A setting as a reader writes it: lists with commas, mappings as key = value."""
+    if isinstance(value, Mapping):
+        return ", ".join(f"{key} {value_text(x)}" for key, x in value.items())
+    if isinstance(value, (list, tuple)):
+        return ", ".join(map(value_text, value))
+    return number(value, 6) if isinstance(value, float) else str(value)
+
+
+def share_done(study: Mapping[str, Any]) -> tuple[int, int]:
+    """Finished cells and all cells."""
+    progress = study.get("progress") or {}
+    return int(progress.get("cells_done") or 0), int(progress.get("cells") or 0)
+
+
+def columns(rows: Sequence[Row]) -> list[Column]:
+    """The columns that say something: coordinates, method, the published number, then ours."""
+    found = [_coordinate(key) for key in _keys(row.get("coords") or {} for row in rows)]
+    found.append(Column("method", lambda row: str(row.get("method")), None))
+    if any(row.get("metric") for row in rows):
+        found.append(Column("metric", lambda row: str(row.get("metric") or ""), None))
+    found.append(Column("published", _published, "number published"))
+    for key, title in STATISTICS.items():
+        found += _plain(rows, key, title)
+    if any(row.get("solved") is not None for row in rows):
+        found.append(Column("solved", _solved))
+    elif any(row.get("n") for row in rows):
+        found.append(Column("seeds", lambda row: number(row.get("n"))))
+    return found + _plain(rows, "steps_to_threshold", "steps to threshold")
+
+
+def _keys(mappings: Iterable[Mapping[str, Any]]) -> list[str]:
+    return list(dict.fromkeys(key for mapping in mappings for key in mapping))
+
+
+def _coordinate(key: str) -> Column:
+    def text(row: Row) -> str:
+        value = (row.get("coords") or {}).get(key)
+        return "" if value is None else value_text(value)
+
+    return Column(key, text, None)
+
+
+def _published(row: Row) -> str:
+    return number(row.get("published"))
+
+
+def _solved(row: Row) -> str:
+    return f"{number(row.get('solved'))} of {number(row.get('n'))}"
+
+
+def _plain(rows: Sequence[Row], key: str, title: str) -> list[Column]:
+    """The column of that key, if any row has it."""
+    if all(row.get(key) is None for row in rows):
+        return []
+    return [Column(title, _interval if key == "iqm" else lambda row: number(row.get(key)))]
+
+
+def _interval(row: Row) -> str:
+    low, high = row.get("iqm_low"), row.get("iqm_high")
+    if low is None or high is None:
+        return number(row.get("iqm"))
+    return f"{number(row.get('iqm'))} [{number(low)}, {number(high)}]"
