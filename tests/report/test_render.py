@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from report import samples
 
+from report import samples
 from tpo.cli import report as command
 from tpo.results import report
 from tpo.results.report import looks
