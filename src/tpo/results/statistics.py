@@ -1,0 +1,119 @@
+"""Statistics over seeds, which are bimodal here: a mean never stands alone.
+
+The interquartile mean, its stratified bootstrap interval and performance profiles follow Agarwal et
+al., arXiv 2108.13264 (rliable); NumPy only, so that a report needs no laboratory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+RESAMPLES = 2000
+CONFIDENCE = 0.95
+
+Statistic = Callable[[np.ndarray], np.ndarray]
+"""From [..., n] to [...]."""
+
+
+class Interval(NamedTuple):
+    """A percentile bootstrap interval; both NaN where there is one seed only."""
+
+    low: float
+    high: float
+
+
+def mean(x: np.ndarray) -> np.ndarray:
+    """The mean over the last axis."""
+    return np.asarray(x, float).mean(-1)
+
+
+def iqm(x: np.ndarray) -> np.ndarray:
+    """The mean of the middle half over the last axis: int(n/4) values dropped at either end."""
+    ordered = np.sort(np.asarray(x, float), axis=-1)
+    n = ordered.shape[-1]
+    cut = int(0.25 * n)
+    return ordered[..., cut : n - cut].mean(-1)
+
+
+def interval(
+    strata: Sequence[np.ndarray],
+    statistic: Statistic = iqm,
+    confidence: float = CONFIDENCE,
+    seed: int = 0,
+) -> Interval:
+    """The stratified bootstrap interval of a statistic of all runs together.
+
+    strata: one array [seeds] per setting; seeds are redrawn within their own setting.
+    """
+    if not len(strata) or max(len(x) for x in strata) < 2:
+        return Interval(np.nan, np.nan)
+    drawn = resampled(strata, seed)
+    tail = (1 - confidence) / 2
+    low, high = np.quantile(statistic(drawn), (tail, 1 - tail))
+    return Interval(float(low), float(high))
+
+
+def resampled(strata: Sequence[np.ndarray], seed: int = 0) -> np.ndarray:
+    """[resamples, runs] each row a bootstrap sample, every stratum redrawn from itself."""
+    rng = np.random.default_rng(seed)
+    parts = []
+    for values in strata:
+        x = np.asarray(values, float)
+        parts.append(x[rng.integers(len(x), size=(RESAMPLES, len(x)))])
+    return np.concatenate(parts, axis=-1)
+
+
+def difference(left: np.ndarray, right: np.ndarray, seed: int = 0) -> Interval:
+    """The bootstrap interval of mean(left) - mean(right), for independent seeds."""
+    a = resampled([left], seed).mean(-1)
+    b = resampled([right], seed + 1).mean(-1)
+    tail = (1 - CONFIDENCE) / 2
+    low, high = np.quantile(a - b, (tail, 1 - tail))
+    return Interval(float(low), float(high))
+
+
+def standard_error(x: np.ndarray) -> np.ndarray:
+    """The standard error of the mean over the first axis (n - 1 in the variance); 0 for fewer than two."""
+    n = len(x)
+    if n < 2:
+        return np.zeros(x.shape[1:])
+    return np.asarray(x, float).std(0, ddof=1) / np.sqrt(n)
+
+
+def solved(errors: np.ndarray, threshold: float = 0.01) -> int:
+    """How many seeds end below the threshold."""
+    return int((np.asarray(errors) < threshold).sum())
+
+
+def steps_to(x: np.ndarray, curve: np.ndarray, threshold: float = 0.01) -> int | None:
+    """The first x at which a curve is below the threshold, None where it never is.
+
+    On the mean over seeds this is the paper's "steps to 1%"; on one seed, that seed's.
+    """
+    below = np.flatnonzero(np.asarray(curve) < threshold)
+    return int(x[below[0]]) if len(below) else None
+
+
+def seed_steps(x: np.ndarray, curves: np.ndarray, threshold: float = 0.01) -> np.ndarray:
+    """[seeds] each seed's own steps to the threshold; one more than the budget where never."""
+    found = [steps_to(x, curve, threshold) for curve in curves]
+    return np.array([x[-1] + 1 if step is None else step for step in found], float)
+
+
+def tail_length(points: int) -> int:
+    """How many of a curve's last points make "the end": 100, but no more than a tenth."""
+    return max(1, min(100, points // 10))
+
+
+def tail(curves: np.ndarray) -> np.ndarray:
+    """[seeds] the mean over the end of each curve [seeds, points]."""
+    return np.asarray(curves, float)[:, -tail_length(curves.shape[1]) :].mean(1)
+
+
+def performance_profile(strata: Sequence[np.ndarray], taus: np.ndarray) -> np.ndarray:
+    """[taus] the share of runs with an error of at most tau, the mean over settings."""
+    shares = [(np.asarray(x)[:, None] <= taus).mean(0) for x in strata]
+    return np.mean(shares, axis=0)

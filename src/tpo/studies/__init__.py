@@ -1,0 +1,48 @@
+"""Each figure and table of the paper and the talk as a declared value: one registry, one runner."""
+
+from __future__ import annotations
+
+import difflib
+
+from tpo.results.verdicts import Claim
+from tpo.studies import bandits, dense, terminal
+from tpo.studies.declare import SCALES, Measure, Scale, Study
+from tpo.studies.published import Published, published
+
+_REGISTRY: dict[str, Study] = {}
+
+
+def register(study: Study) -> Study:
+    """Make a study of your own known to `tpo run`, `tpo studies` and the report."""
+    if _REGISTRY.get(study.name, study) is not study:
+        raise ValueError(f"study {study.name!r} exists already: choose another name")
+    _REGISTRY[study.name] = study
+    return study
+
+
+def study(name: str) -> Study:
+    """The study of that name; an unknown name lists the valid ones."""
+    if name not in _REGISTRY:
+        close = difflib.get_close_matches(str(name), _REGISTRY, n=1)
+        hint = f" Did you mean {close[0]!r}?" if close else ""
+        raise ValueError(f"unknown study {name!r}.{hint} Valid names: {', '.join(_REGISTRY)}")
+    return _REGISTRY[name]
+
+
+def names(extra: bool = True) -> list[str]:
+    """The names of all studies, in the order of the paper; without `extra`, of the paper's only."""
+    return [name for name, found in _REGISTRY.items() if extra or not found.extra]
+
+
+for _study in (
+    *bandits.STUDIES,
+    *dense.STUDIES,
+    *terminal.STUDIES,
+    *dense.LATER_STUDIES,
+    *bandits.TALK_STUDIES,
+):
+    register(_study)
+
+__all__ = [
+    "SCALES", "Claim", "Measure", "Published", "Scale", "Study", "names", "published", "register", "study",
+]  # fmt: skip
