@@ -1,141 +1,141 @@
-"""`tpo demo`: TPO beside PG, GRPO and DG on a bandit where one arm in a hundred pays."""
+"""`tpo demo`: TPO, GRPO, PPO and DG head to head on terminal-reward reversal, live."""
 
 from __future__ import annotations
 
 import argparse
-from dataclasses import dataclass, field
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-import tpo
+if TYPE_CHECKING:
+    from tpo.studies.runner import Planned
+    from tpo.training import Progress
 
-ARMS = 100
-SAMPLES = 100
-STEP = 0.1
-METHODS = {
-    "TPO": tpo.objective("tpo"),
-    "GRPO": tpo.objective("grpo"),
-    "PG": tpo.objective("reinforce", advantage="score"),
-    "DG": tpo.objective("dg", advantage="score"),
-}
-
-
-@dataclass
-class Learner:
-    """ARMS logits, taught by one objective: Figure 3 of the TPO paper, in NumPy.
-
-    Every step samples actions, scores them, lets the objective `prepare` its signal, and moves the logits by
-    STEP against the coefficients d loss/d log-prob, carried to the logits by d log pi(a) = e_a - pi.
-    """
-
-    method: str
-    rng: np.random.Generator
-    logits: np.ndarray = field(default_factory=lambda: np.zeros(ARMS))
-
-    def step(self) -> float:
-        """Learn from one batch of samples; the error, 1 - pi(right arm), before it."""
-        policy = np.exp(self.logits - self.logits.max())
-        policy /= policy.sum()
-        actions = self.rng.choice(ARMS, size=SAMPLES, p=policy)
-        rewards = (actions == 0) - 0.5
-        one_group = self.all_arms if self.method == "TPO" else self.samples
-        actions, group = one_group(actions, rewards, np.log(policy))
-        objective = METHODS[self.method]
-        c = objective.coefficients(group.log_probs_old, objective.prepare(group)).ravel()
-        gradient = np.bincount(actions, weights=c, minlength=ARMS) - c.sum() * policy
-        self.logits -= STEP * gradient / max(float(np.linalg.norm(gradient)), 1e-12)
-        return float(1 - policy[0])
-
-    def samples(
-        self, actions: np.ndarray, rewards: np.ndarray, log_policy: np.ndarray
-    ) -> tuple[np.ndarray, tpo.Group]:
-        """The samples are the candidates."""
-        log_probs = log_policy[actions][None, :, None]
-        return actions, tpo.Group(log_probs_old=log_probs, scores=rewards[None, :])
-
-    def all_arms(
-        self, actions: np.ndarray, rewards: np.ndarray, log_policy: np.ndarray
-    ) -> tuple[np.ndarray, tpo.Group]:
-        """Every arm is a candidate; its score is the mean reward that the samples gave it."""
-        scores = np.bincount(actions, weights=rewards, minlength=ARMS) / SAMPLES
-        group = tpo.Group(log_probs_old=log_policy[None, :, None], scores=scores[None, :])
-        return np.arange(ARMS), group
+FOLDER = Path("results") / "demo"
 
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """`tpo demo`"""
     command = commands.add_parser(
-        "demo", help="TPO beside PG, GRPO and DG on a sparse-reward bandit"
+        "demo", help="TPO, GRPO, PPO and DG head to head on a sparse reward, in minutes"
     )
-    command.add_argument("--steps", type=int, default=150, help="steps to train (150)")
-    command.add_argument("--seeds", type=int, default=20, help="runs to average (20)")
+    command.add_argument("--seeds", type=int, help="runs of each method (4)")
+    command.add_argument("--scale", default="quick", help="smoke or quick (quick)")
+    command.add_argument("--out", metavar="DIR", help=f"where results go ({FOLDER})")
     command.set_defaults(run=main)
 
 
 def main(args: argparse.Namespace) -> int:
-    """Train all four side by side, with a live table of their errors."""
-    for name in ("steps", "seeds"):
-        if getattr(args, name) < 1:
-            raise ValueError(f"--{name} is {getattr(args, name)}, expected at least 1")
-    run(args.steps, args.seeds)
+    """Train the four one after the other under a live table; then the table and the report's path."""
+    from tpo import studies
+    from tpo.cli.run_study import show_results
+    from tpo.studies import runner
+
+    request = runner.Request(studies.study("demo"), args.scale, args.seeds)
+    jobs = runner.plan(request)
+    folder = Path(args.out or FOLDER)
     print(
-        f"{ARMS} arms, one pays; {SAMPLES} samples a step, steps of norm {STEP} in logit space, "
-        f"mean over seeds 0..{args.seeds - 1}.\n"
-        "The setting is Figure 3 of arXiv 2604.06159; error is 1 - pi(right arm)."
+        "Reverse a prompt of 5 random bits; one reward for a fully correct answer, none otherwise.\n"
+        f"{len(jobs)} methods, {jobs[0].seeds} seeds, {jobs[0].episodes} episodes of 100 prompts each."
     )
+    began = time.monotonic()
+    try:
+        with Live(jobs) as live:
+            runner.run(request, folder, live.watch)
+    except KeyboardInterrupt:
+        print(f"\nstopped; what is done is in {folder}, and `tpo demo` goes on from there",
+              file=sys.stderr)  # fmt: skip
+        return 130
+    show_results(folder, "demo")
+    print(f"{time.monotonic() - began:.0f} s. Report: {_report(folder)}")
     return 0
 
 
-def run(steps: int, seeds: int) -> dict[str, np.ndarray]:
-    """[steps] mean error of each method before each step; live with rich, plain lines without."""
-    teams = {
-        method: [Learner(method, np.random.default_rng(seed)) for seed in range(seeds)]
-        for method in METHODS
-    }
-    curves: dict[str, list[float]] = {method: [] for method in METHODS}
-    with _Screen(steps) as screen:
-        for step in range(1, steps + 1):
-            for method, team in teams.items():
-                curves[method].append(float(np.mean([learner.step() for learner in team])))
-            if step % max(steps // 30, 1) == 0 or step == steps:
-                screen.show(step, curves)
-    return {method: np.asarray(curve) for method, curve in curves.items()}
+def _report(folder: Path) -> Path:
+    from tpo.results.report import write
+
+    return write(folder).resolve()
 
 
-class _Screen:
-    """A table that follows the run."""
+class Live:
+    """A table that follows the runs; plain lines where there is no terminal."""
 
-    def __init__(self, steps: int) -> None:
-        self.steps = steps
-        try:
-            from rich.live import Live
+    def __init__(self, jobs: list[Planned]) -> None:
+        """A row per job."""
+        from rich.console import Console
+        from rich.live import Live as Screen
 
-            self.live: Live | None = Live(auto_refresh=False)
-        except ModuleNotFoundError:
-            self.live = None
+        self.console = Console()
+        self.rows = {planned.label: Row(planned.episodes) for planned in jobs}
+        self.screen = Screen(console=self.console, auto_refresh=False)
 
-    def __enter__(self) -> _Screen:
-        if self.live:
-            self.live.__enter__()
+    def __enter__(self) -> Live:
+        if self.console.is_terminal:
+            self.screen.__enter__()
+            self.screen.update(self.table(), refresh=True)
         return self
 
-    def __exit__(self, *error: object) -> None:
-        if self.live:
-            self.live.__exit__(None, None, None)
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
+    ) -> None:
+        if self.console.is_terminal:
+            self.screen.__exit__(kind, error, at)
 
-    def show(self, step: int, curves: dict[str, list[float]]) -> None:
-        """Draw the table as of this step."""
-        if self.live is None:
-            errors = "  ".join(f"{name} {curve[-1]:6.1%}" for name, curve in curves.items())
-            print(f"step {step:4}/{self.steps}  error: {errors}", flush=True)
-            return
+    def watch(self, planned: Planned, state: Progress | None) -> None:
+        """Show the newest numbers of a method."""
+        row = self.rows[planned.label]
+        if state is not None:
+            row.take(state.episode, state.curves)
+        if self.console.is_terminal:
+            self.screen.update(self.table(), refresh=True)
+        elif state is not None:
+            print(f"{planned.label:5} episode {row.episode:4}/{row.total}  {row.words}", flush=True)
+
+    def table(self) -> Any:
+        """Every method: how far, its error, a bar, and its seeds that have solved the task."""
         from rich.table import Table
 
-        table = Table(title=f"error after {step} of {self.steps} steps")
-        for column in ("method", "error", "", "steps to 10%"):
-            table.add_column(column)
-        for name, curve in curves.items():
-            reached = next((i for i, error in enumerate(curve) if error < 0.1), None)
-            bar = "█" * round(40 * curve[-1])
-            table.add_row(name, f"{curve[-1]:.1%}", bar, "-" if reached is None else str(reached))
-        self.live.update(table, refresh=True)
+        found = Table(title="exact-match error of the training rollouts, mean over seeds")
+        for column in ("method", "episode", "error", "", "seeds below 10%"):
+            found.add_column(column)
+        for label, row in self.rows.items():
+            found.add_row(label, f"{row.episode}/{row.total}", *row.cells)
+        return found
+
+
+class Row:
+    """One method's line."""
+
+    def __init__(self, total: int) -> None:
+        """Nothing yet of so many episodes."""
+        self.total = total
+        self.episode = 0
+        self.ends = np.ones(0)
+
+    def take(self, episode: int, curves: Mapping[str, np.ndarray]) -> None:
+        """The mean of the last ten episodes of each seed is the number shown."""
+        self.episode = episode
+        self.ends = curves["error"][:, -10:].mean(1)
+
+    @property
+    def cells(self) -> tuple[str, str, str]:
+        if not len(self.ends):
+            return "", "waiting", ""
+        error = float(self.ends.mean())
+        return (
+            f"{error:.1%}",
+            "█" * round(30 * error),
+            f"{(self.ends < 0.1).sum()} of {len(self.ends)}",
+        )
+
+    @property
+    def words(self) -> str:
+        return f"error {self.ends.mean():6.1%}, {(self.ends < 0.1).sum()} of {len(self.ends)} seeds below 10%"

@@ -20,8 +20,12 @@ TASKS = ("sequences", "digits", "mnist", "bandit")
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """`tpo run`"""
     command = commands.add_parser("run", help="train one or more methods on a task, over seeds")
-    command.add_argument("study", nargs="?", help="a study by name, in place of the flags below")
-    command.add_argument("--methods", default="tpo", help="names with commas between (tpo)")
+    command.add_argument("study", nargs="?", help="a study by name (`tpo studies`), or all")
+    command.add_argument("--methods", help="names with commas between (the study's, or tpo)")
+    command.add_argument("--scale", help="of a study: smoke, quick or full (quick)")
+    command.add_argument(
+        "--only", action="append", metavar="KEY=VALUE", help="part of a study's grid"
+    )
     command.add_argument("--task", choices=TASKS, default="sequences")
     command.add_argument("--horizon", type=int, default=10, metavar="H", help="tokens to produce")
     command.add_argument("--vocab", type=int, default=2, metavar="V")
@@ -33,7 +37,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     command.add_argument("--batch", type=int, default=100, metavar="B", help="contexts a batch")
     command.add_argument("--epochs", type=int, help="per batch (the method's own)")
     command.add_argument("--episodes", type=int, default=500)
-    command.add_argument("--seeds", type=int, default=1)
+    command.add_argument("--seeds", type=int, help="how many (the study's, or 1)")
     command.add_argument("--learning-rate", type=float, default=1e-3)
     command.add_argument("--match", choices=("prompts", "interactions"), default="prompts")
     command.add_argument("--delay", type=int, default=0, help="the actor lags by so many episodes")
@@ -47,6 +51,12 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 def main(args: argparse.Namespace) -> int:
     """Run every cell, show a table."""
+    if args.study:
+        from tpo.cli import run_study
+
+        return run_study.main(args)
+    if args.scale or args.only:
+        raise ValueError("--scale and --only are parts of a study: tpo run STUDY --scale ...")
     cells = cells_of(args)
     store = _store(args)
     try:
@@ -61,22 +71,8 @@ def main(args: argparse.Namespace) -> int:
 
 
 def cells_of(args: argparse.Namespace) -> Mapping[str, Cell]:
-    """The cells asked for, by name: a study's, or one per method of the flags."""
-    if args.study:
-        return _study(args.study)
-    return {name: _cell(name, args) for name in args.methods.split(",")}
-
-
-def _study(name: str) -> Mapping[str, Cell]:
-    try:
-        from tpo import studies  # type: ignore[attr-defined]
-    except ImportError:
-        raise ValueError(
-            f"study {name!r} is not known: this tpo has no studies yet. Run a cell by flags, "
-            "such as: tpo run --methods tpo,grpo --horizon 7"
-        ) from None
-    found: Mapping[str, Cell] = studies.cells(name)
-    return found
+    """The cells asked for, one per method."""
+    return {name: _cell(name, args) for name in (args.methods or "tpo").split(",")}
 
 
 def _cell(name: str, args: argparse.Namespace) -> Cell:
@@ -86,7 +82,7 @@ def _cell(name: str, args: argparse.Namespace) -> Cell:
     cell = Cell(
         task,
         method(name, task.length, args.group_size, args.epochs),
-        Budget(args.batch, args.episodes, args.seeds),
+        Budget(args.batch, args.episodes, 1 if args.seeds is None else args.seeds),
         Optimiser("muon" if task.length > 1 else "adam", args.learning_rate),
         staleness=Staleness(args.delay, anchor="learner" if name == "tpo" else "actor"),
         measures=Measures(args.evaluate_every),

@@ -1,4 +1,4 @@
-"""The rows of a study's table, beside the published numbers; as plain values and as Markdown."""
+"""The rows of a study's table, beside the published numbers, as plain values."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def rows(
             }
             row |= {"published": value, "ours": _ours(metric, x, y, part), **statistics}
             found.append({**row, "done": part.done})
-    return found
+    return sorted(found, key=lambda row: row["last100"]) if study.ranked else found
 
 
 def _statistics(study: Study, x: np.ndarray, y: np.ndarray) -> dict[str, Any]:
@@ -84,30 +84,3 @@ def columns(found: Sequence[Mapping[str, Any]]) -> list[str]:
     """The coordinates that occur, then COLUMNS."""
     axes = dict.fromkeys(key for row in found for key in row["coords"])
     return [*axes, *COLUMNS]
-
-
-def markdown(summary: Mapping[str, Any]) -> str:
-    """A study's table and verdicts as Markdown."""
-    table = summary["table"]
-    lines = [f"## {summary['title']}", "", f"{summary['source']} · scale {summary['scale']}", ""]
-    if table["rows"]:
-        lines += ["| " + " | ".join(table["columns"]) + " |"]
-        lines += ["|" + "---|" * len(table["columns"])]
-        lines += [_line(row, table["columns"]) for row in table["rows"]]
-        lines += [""]
-    lines += [f"- {v['claim']}: **{v['status']}** ({v['detail']})" for v in summary["verdicts"]]
-    return "\n".join(lines) + "\n"
-
-
-def _line(row: Mapping[str, Any], names: Sequence[str]) -> str:
-    values = {**row["coords"], **{k: v for k, v in row.items() if k != "coords"}}
-    return "| " + " | ".join(shown(values.get(name)) for name in names) + " |"
-
-
-def shown(value: Any) -> str:
-    """A value as a table shows it: three significant digits, a dash for nothing."""
-    if value is None:
-        return "–"
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        return str(value).replace("|", "\\|")
-    return str(value) if isinstance(value, int) else f"{value:.3g}"

@@ -40,6 +40,7 @@ for _study in (
     *terminal.STUDIES,
     *dense.LATER_STUDIES,
     *bandits.TALK_STUDIES,
+    *terminal.EXTRA_STUDIES,
 ):
     register(_study)
 

@@ -154,8 +154,8 @@ TALK = Study(
     source="TPO talk; section 3",
     about="Exact, no sampling. How much louder an easy prompt (p = 0.95) speaks than a hard one (p = 0.05) "
     "with ten actions, by coefficient and by gradient norm; how TPO pushes a rare and a common failure; "
-    "how far one update may carry a rare success under clipping and under TPO; and, on three candidates of which "
-    "the first is right, where one update goes from every p_old.",
+    "how far one update may carry a rare success under clipping and under TPO; and, on three candidates "
+    "of which the first is right, where one update goes from every p_old.",
     build="talk",
     methods=("tpo",),
     settings={},

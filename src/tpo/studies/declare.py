@@ -58,7 +58,7 @@ class Study:
     the table and the verdicts are about. series: axes drawn as curves of one panel rather than as
     panels. sweep: an axis against which the end of the curves is drawn as well. view: how results
     become panels, "curves" unless the study has none. labels: other names for
-    methods. extra: left out of `tpo run all`.
+    methods. ranked: the table's rows from the lowest error up. extra: left out of `tpo run all`.
     """
 
     name: str
@@ -78,6 +78,7 @@ class Study:
     view: str = "curves"
     x_label: str = "episode"
     labels: Mapping[str, str] = field(default_factory=dict)
+    ranked: bool = False
     extra: bool = False
 
     def scale(self, name: str) -> Scale:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
 
@@ -141,7 +142,7 @@ class Mechanism(Computation):
                 0, self.episodes, lambda i, s: learner.episode(s, data, jnp.int32(i))[0], state
             )
 
-        params = jax.jit(trained)(data, jnp.uint32(seed)).params  # type: ignore[no-untyped-call]
+        params = jax.jit(trained)(data, jnp.uint32(seed)).params
         held_out = task.held_out(data)
         pi = jax.nn.softmax(policy.prefill(params, held_out.inputs)[0])
         return np.asarray(pi, float), np.asarray(held_out.answer)
@@ -189,7 +190,7 @@ def _dg(pi: np.ndarray, correct: np.ndarray) -> np.ndarray:
     return np.asarray(advantage / (1 + pi**advantage))
 
 
-WEIGHTS = {
+WEIGHTS: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
     "tpo": _tpo,
     "pg": _baselined,
     "dg": _dg,

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from tpo.policies import MLP, Table, Transformer
-from tpo.studies.exact import Mechanism, Talk
+from tpo.studies.exact import WEIGHTS, Mechanism, Talk
 from tpo.studies.methods import bandit_method, parse, sequence_method
 from tpo.tasks import Bandit, Digits, Sequences
 from tpo.training import Budget, Cell, Measures, Method, Optimiser, Staleness
@@ -93,11 +93,18 @@ def _oracle() -> Any:
 def mechanism(settings: Mapping[str, Any], method: str) -> Mechanism:
     """The surplus gain of a method's expected update on a network that TPO has trained."""
     s = settings
+    if method not in WEIGHTS:
+        raise ValueError(
+            f"method {method!r} has no closed form of its expected update, expected one of "
+            f"{', '.join(WEIGHTS)}"
+        )
     return Mechanism(method, s["data"], tuple(s["hidden"]), s["B"], s["episodes"], s["seeds"])
 
 
 def talk(settings: Mapping[str, Any], method: str) -> Talk:
     """The talk's numbers: exact, no seeds."""
+    if method != "tpo":
+        raise ValueError(f"--methods is {method!r}, and the talk's numbers come for all at once")
     return Talk()
 
 

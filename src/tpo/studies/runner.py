@@ -14,7 +14,7 @@ from tpo.results.loaded import cost
 from tpo.results.store import Curves, Store
 from tpo.studies import manifest
 from tpo.studies.declare import Study
-from tpo.studies.methods import label
+from tpo.studies.methods import fitting, label
 
 if TYPE_CHECKING:
     from tpo.studies.recipes import Job
@@ -54,6 +54,18 @@ class Planned:
         return manifest.Part(self.job.key, self.coords, self.method, self.label)
 
     @property
+    def seeds(self) -> int:
+        return self._budget("seeds")
+
+    @property
+    def episodes(self) -> int:
+        return self._budget("episodes")
+
+    def _budget(self, name: str) -> int:
+        """Of a cell's budget, or of a computation itself; 1 where it has none."""
+        return int(getattr(getattr(self.job, "budget", self.job), name, 1))
+
+    @property
     def title(self) -> str:
         return " ".join([self.label, *(f"{k}={v}" for k, v in self.coords.items())])
 
@@ -69,7 +81,7 @@ def plan(request: Request) -> list[Planned]:
             raise ValueError(f"--seeds is {request.seeds}, expected at least 1")
         adjust = {k: {**v, "seeds": request.seeds} for k, v in scale.adjust.items()}
         scale = replace(scale, seeds=request.seeds, adjust=adjust)
-    methods = request.methods or scale.methods or study.methods
+    methods = request.methods or scale.methods or study.methods or tuple(fitting())
     recipe = RECIPES[study.build]
     return [
         Planned(

@@ -205,6 +205,48 @@ EPOCHS = Study(
     claims=(Claim("TPO ends below GRPO at every number of epochs", "tpo"),),
 )
 
+COMPARE = Study(
+    name="compare",
+    title="League of objectives",
+    source="not in the paper",
+    about=HOW
+    + SPARSE
+    + "Every objective of the library that learns from scored rollouts alone, with its "
+    "published defaults: objectives that compare candidates take K rollouts per prompt, the others one; "
+    "those made for several epochs take four. No objective was tuned for this task.",
+    build="sequences",
+    methods=(),
+    settings={**SETTINGS, "H": 7},
+    scales={
+        "smoke": Scale(2, 4, TINY),
+        "quick": Scale(2, 125, SMALL),
+        "full": Scale(10, 2000),
+    },
+    ranked=True,
+    extra=True,
+)
+
+DEMO = Study(
+    name="demo",
+    title="Head to head on a sparse reward",
+    source="Table 3 in small",
+    about=HOW
+    + SPARSE
+    + GROUPS
+    + " Shorter than the paper's: H = 5, where the methods part ways soonest.",
+    build="sequences",
+    methods=("tpo", "grpo", "ppo", "dg"),
+    settings={**SETTINGS, "H": 5},
+    scales={
+        "smoke": Scale(2, 4, TINY),
+        "quick": Scale(4, 125),
+        "full": Scale(20, 125),
+    },
+    claims=(Claim("TPO has the lowest error", "tpo"),),
+    extra=True,
+)
+
 STUDIES = (
     TERMINAL, ABLATIONS, GRADIENT_NORM, INFORMATIVE, GROUP_SIZE, MASKING, MULTI_EPOCH, EPOCHS,
 )  # fmt: skip
+EXTRA_STUDIES = (COMPARE, DEMO)

@@ -1,0 +1,102 @@
+"""`tpo run STUDY`: run a study, or all of them, and show its table beside the published numbers."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tpo.cli import screen
+
+if TYPE_CHECKING:
+    from tpo.studies.runner import Request
+
+BY_FLAGS = {
+    "task": "sequences", "horizon": 10, "vocab": 2, "target": "reverse_copy", "reward": "terminal",
+    "arms": 10, "mnist_path": "", "group_size": 8, "batch": 100, "epochs": None, "episodes": 500,
+    "learning_rate": 1e-3, "match": "prompts", "delay": 0, "evaluate_every": 0, "chunk": None,
+}  # fmt: skip
+"""Flags of a run without a study, and their defaults: with a study they would mean nothing."""
+
+
+def main(args: argparse.Namespace) -> int:
+    """Run what the arguments ask for."""
+    for name, default in BY_FLAGS.items():
+        if getattr(args, name) != default:
+            raise ValueError(
+                f"--{name.replace('_', '-')} is for a run without a study; a study takes --scale, "
+                "--seeds, --methods and --only"
+            )
+    requests = requests_of(args)
+    folder = folder_of(args)
+    return run(requests, folder)
+
+
+def requests_of(args: argparse.Namespace) -> list[Request]:
+    """The studies asked for, checked before anything runs."""
+    from tpo import studies
+    from tpo.studies.runner import Request, plan
+
+    if args.study == "all":
+        if args.methods or args.only:
+            raise ValueError("--methods and --only are for one study; `tpo run all` takes neither")
+        chosen = [studies.study(name) for name in studies.names(extra=False)]
+    else:
+        chosen = [studies.study(args.study)]
+    methods = tuple(args.methods.split(",")) if args.methods else ()
+    scale = args.scale or "quick"
+    requests = [Request(one, scale, args.seeds, methods, pairs(args.only)) for one in chosen]
+    for request in requests:
+        plan(request)
+    return requests
+
+
+def pairs(texts: Sequence[str] | None) -> dict[str, str]:
+    """{"H": "7"} of ["H=7"]."""
+    found = {}
+    for text in texts or ():
+        key, equals, value = text.partition("=")
+        if not equals:
+            raise ValueError(f"--only is {text!r}, expected KEY=VALUE such as H=7")
+        found[key] = value
+    return found
+
+
+def folder_of(args: argparse.Namespace) -> Path:
+    """Where results go: --out, else results/SCALE; --resume wants it to exist."""
+    folder = Path(args.out or Path("results") / (args.scale or "quick"))
+    if args.resume and not (folder / "store.json").is_file():
+        raise ValueError(
+            f"--resume needs the folder of an earlier run, and {str(folder)!r} is none: "
+            "give it with --out, or leave --resume away"
+        )
+    return folder
+
+
+def run(requests: Sequence[Request], folder: Path) -> int:
+    """Run every study, show its table, say where the results are; after Ctrl-C, how to go on."""
+    from tpo.studies import runner
+
+    try:
+        for request in requests:
+            with screen.watching(len(runner.plan(request))) as watch:
+                runner.run(request, folder, watch)
+            show_results(folder, request.study.name)
+    except KeyboardInterrupt:
+        print(
+            f"\nstopped; what is done so far is in {folder}. "
+            "Run the same command again to go on from there",
+            file=sys.stderr,
+        )
+        return 130
+    print(f"saved in {folder}; figures and verdicts: tpo report {folder}")
+    return 0
+
+
+def show_results(folder: Path, name: str) -> None:
+    """The table and the verdicts of one study in a folder."""
+    from tpo.results.summary import summarise
+
+    screen.show(next(found for found in summarise(folder) if found["name"] == name))

@@ -1,0 +1,130 @@
+"""What studies show while they run and when they are done: a line per job, a table, verdicts."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from tpo.studies.runner import Planned, Watcher
+    from tpo.training import Progress
+
+
+def last_error(curves: Mapping[str, np.ndarray]) -> float:
+    """The newest mean error: on held-out contexts where measured, else of the training rollouts."""
+    for name in ("test_error", "error_after", "expected_error", "error"):
+        y = curves.get(name)
+        if y is not None:
+            measured = y[:, ~np.isnan(y).all(0)]
+            if measured.shape[1]:
+                return float(measured[:, -1].mean())
+    return float("nan")
+
+
+@contextmanager
+def watching(jobs: int) -> Iterator[Watcher]:
+    """A bar for all jobs and one for the current, on stderr; a line for every job that ends."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import Progress as Bars
+
+    console = Console(stderr=True)
+    columns = (
+        TextColumn("{task.description:32}"), BarColumn(), MofNCompleteColumn(),
+        TextColumn("{task.fields[note]}"), TimeRemainingColumn(),
+    )  # fmt: skip
+    with Bars(*columns, console=console) as bars:
+        overall = bars.add_task("all", total=jobs, note="")
+        current = bars.add_task("compiling", total=1, note="")
+        began = [time.monotonic(), float("nan")]
+
+        def watch(planned: Planned, state: Progress | None) -> None:
+            if state is not None:
+                began[1] = last_error(state.curves)
+                note = f"error {began[1]:.3f}, {state.rate:.1f}/s"
+                bars.update(
+                    current,
+                    description=planned.title,
+                    total=planned.episodes,
+                    completed=state.episode,
+                    note=note,
+                )
+                return
+            seconds = time.monotonic() - began[0]
+            known = "from the store" if np.isnan(began[1]) else f"error {began[1]:.3f}"
+            if console.is_terminal or seconds > 1:
+                console.print(f"{planned.title}: {known}, {seconds:.0f} s", highlight=False)
+            began[:] = [time.monotonic(), float("nan")]
+            bars.advance(overall)
+            bars.update(current, description="compiling", completed=0, note="")
+
+        yield watch
+
+
+HEADINGS = {
+    "published": "published", "ours": "ours", "mean": "mean", "median": "median", "iqm": "IQM",
+    "interval": "95% interval", "last100": "end", "solved": "solved", "steps_to_threshold": "steps",
+}  # fmt: skip
+
+
+def show(summary: Mapping[str, Any]) -> None:
+    """A study's table and verdicts on the terminal."""
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
+
+    console = Console()
+    rows = summary["table"]["rows"]
+    if not rows:
+        console.print(f"{summary['title']}: no numbers yet")
+        return
+    axes = dict.fromkeys(key for row in rows for key in row["coords"])
+    filled = [_filled(row) for row in rows]
+    used = [name for name in HEADINGS if any(row.get(name) not in (None, "") for row in filled)]
+    title = f"{summary['title']} ({summary['source']}), scale {summary['scale']}"
+    table = Table(title=title, caption=_caption(summary))
+    for heading in (*axes, "method", "metric", *(HEADINGS[name] for name in used)):
+        table.add_column(heading, justify="left" if heading in ("method", "metric") else "right")
+    for row in filled:
+        names = [*axes, "method", "metric", *used]
+        values = {**row["coords"], **row}
+        table.add_row(*(escape(shown(values.get(name))) for name in names))
+    console.print(table)
+    for verdict in summary["verdicts"]:
+        console.print(escape(f"{verdict['status']}: {verdict['claim']}. {verdict['detail']}"))
+
+
+def _filled(row: Mapping[str, Any]) -> dict[str, Any]:
+    """The row with its interval and its solved seeds in words."""
+    found = dict(row)
+    if row.get("iqm_low") is not None:
+        found["interval"] = f"{shown(row['iqm_low'])} to {shown(row['iqm_high'])}"
+    if row.get("solved") is not None:
+        found["solved"] = f"{row['solved']} of {row['n']}"
+    return found
+
+
+def _caption(summary: Mapping[str, Any]) -> str:
+    done, cells = summary["progress"]["cells_done"], summary["progress"]["cells"]
+    seeds = summary["settings"].get("seeds")
+    return f"{done} of {cells} runs done, {seeds} seeds; mean to interval: final error in percent"
+
+
+def shown(value: Any) -> str:
+    """A value as a table shows it: three significant digits, a dash for nothing."""
+    if value is None:
+        return "–"
+    if isinstance(value, float):
+        return f"{value:.3g}"
+    return str(value)
+
+
+def verdict_counts(summaries: Sequence[Mapping[str, Any]]) -> str:
+    """How many claims hold, fail, and are open."""
+    statuses = [v["status"] for summary in summaries for v in summary["verdicts"]]
+    names = ("holds", "does not hold", "undecided")
+    return ", ".join(f"{statuses.count(name)} {name}" for name in names)

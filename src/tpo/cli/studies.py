@@ -1,0 +1,72 @@
+"""`tpo studies`: every study with its source, its size and what it costs on this machine."""
+
+from __future__ import annotations
+
+import argparse
+
+
+def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """`tpo studies`"""
+    command = commands.add_parser(
+        "studies", help="every figure and table that can be run, with what it costs here"
+    )
+    command.add_argument("study", nargs="?", help="one of them, in full")
+    command.set_defaults(run=main)
+
+
+def main(args: argparse.Namespace) -> int:
+    """Print the list, or one study in full."""
+    from tpo import studies
+
+    if args.study:
+        describe(args.study)
+    else:
+        listing(studies.names())
+    return 0
+
+
+def listing(names: list[str]) -> None:
+    """A row per study: runs and estimated time at each scale."""
+    from rich.console import Console
+    from rich.table import Table
+
+    from tpo import studies
+    from tpo.studies import cost
+
+    speed = cost.machine_speed()
+    table = Table(caption=cost.explanation(speed))
+    for column in ("study", "source", "about", *studies.SCALES):
+        table.add_column(column, justify="right" if column in studies.SCALES else "left")
+    for name in names:
+        study = studies.study(name)
+        sizes = [cost.shown(cost.study_seconds(study, scale) / speed) for scale in studies.SCALES]
+        table.add_row(name, study.source, study.title, *sizes)
+    Console().print(table)
+    print("run one with: tpo run STUDY --scale quick")
+
+
+def describe(name: str) -> None:
+    """What a study runs, over which grid, and what it claims."""
+    from tpo import studies
+    from tpo.studies import cost
+    from tpo.studies.methods import label
+
+    study = studies.study(name)
+    speed = cost.machine_speed()
+    print(f"{study.name}: {study.title} ({study.source})\n\n{study.about}\n")
+    print("methods:", ", ".join(label(method, study.labels) for method in study.methods))
+    for key, values in study.grid.items():
+        print(f"{key}: {', '.join(map(str, values))}")
+    print("settings:", ", ".join(f"{key} = {value}" for key, value in study.settings.items()))
+    for claim in study.claims:
+        print(f"claim: {claim.text}")
+    for scale, found in study.scales.items():
+        runs = cost.runs(study, scale)
+        time = cost.shown(cost.study_seconds(study, scale) / speed)
+        changes = {**found.settings, **found.grid}
+        words = ", ".join(f"{key} = {value}" for key, value in changes.items())
+        print(
+            f"{scale}: {runs} runs, {found.seeds} seeds, {found.episodes} episodes, {time}"
+            + (f"; {words}" if words else "")
+        )
+    print(cost.explanation(speed))
