@@ -109,7 +109,7 @@ class Learner:
             params, inner = carry
             grads = gradient(params)
             updates, inner = optimiser.update(grads, inner, params)
-            return (optax.apply_updates(params, updates), inner), optax.global_norm(grads)
+            return (optax.apply_updates(params, updates), inner), optax.tree.norm(grads)
 
         start = (state.params, state.optimiser)
         (params, inner), norms = jax.lax.scan(epoch, start, length=self.cell.method.epochs)

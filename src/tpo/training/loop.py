@@ -10,7 +10,7 @@ import os
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import jax
@@ -18,11 +18,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from tpo.results.store import Curves, Snapshot, Store
-from tpo.training.cell import Cell
+from tpo.training.cell import Budget, Cell
 from tpo.training.episode import Learner, State
 
 CAPACITY = 1000
-"""Most episodes in a chunk."""
+"""Most episodes in a chunk; the same for all, so that one program serves every chunk."""
 SECONDS = 2.0
 """How long a chunk should take: how often progress shows and Ctrl-C is heard."""
 SAVE_SECONDS = 20.0
@@ -105,15 +105,16 @@ class _Runner:
         cpu = jax.default_backend() == "cpu"
         self.batched = not cpu if pace.batched is None else pace.batched
         self.seeds = np.arange(cell.budget.seeds, dtype=np.uint32) + cell.budget.first_seed
-        self.learner = Learner(cell, block_rows(cell, cpu), "seeds" if self.batched else None)
+        self.learner = Learner(
+            _numbers(cell), block_rows(cell, cpu), "seeds" if self.batched else None
+        )
         self.data = cell.task.load()
         self.episode = 0
         self.ran = 0
         self.seconds = 0.0
         self.parts: dict[str, list[np.ndarray]] = {}
         self.workers = 1 if self.batched else min(os.cpu_count() or 1, len(self.seeds))
-        self._chunk = self.pace.chunk or 1
-        self._compiled: Any = None
+        self._chunk = min(self.pace.chunk or 1, CAPACITY)
         self.states: list[State] = []
 
     def restore(self, saved: Snapshot | None) -> None:
@@ -146,7 +147,7 @@ class _Runner:
     def advance(self) -> None:
         """Run the next chunk for every seed."""
         stop = min(self.episode + self._chunk, self.cell.budget.episodes)
-        compiled = self._program()
+        compiled = self.program()
         began = time.monotonic()
         with ThreadPoolExecutor(self.workers) as pool:
             results = list(pool.map(lambda s: self._one(compiled, s, stop), self.states))
@@ -161,34 +162,47 @@ class _Runner:
         self.ran += ran
         self.seconds += took
         if self.pace.chunk is None:
-            self._chunk = int(np.clip(SECONDS / max(took / ran, 1e-9), 1, self.capacity))
+            self._chunk = int(np.clip(SECONDS / max(took / ran, 1e-9), 1, CAPACITY))
 
     @property
     def rate(self) -> float:
         return self.ran / max(self.seconds, 1e-9)
 
-    @property
-    def capacity(self) -> int:
-        return min(self.pace.chunk or CAPACITY, self.cell.budget.episodes)
-
     def _one(self, compiled: Any, state: State, stop: int) -> Any:
         result = compiled(self.data, state, jnp.int32(self.episode), jnp.int32(stop))
         return jax.tree.map(lambda x: x.block_until_ready(), result)
 
-    def _program(self) -> Any:
-        if self._compiled is None:
-            arguments = (self.data, self.states[0], jnp.int32(0), jnp.int32(0))
-            lowered = jax.jit(self._run_chunk).lower(*arguments)
-            self._compiled = lowered.compile(COMPILER.get(jax.default_backend()))
-        return self._compiled
+    def program(self) -> Any:
+        """The compiled chunk; compiling is what takes time."""
+        arguments = (self.data, self.states[0], jnp.int32(0), jnp.int32(0))
+        key = (self.learner, self.batched, len(self.seeds) if self.batched else 1)
+        if key not in _PROGRAMS:
+            while len(_PROGRAMS) >= KEPT_PROGRAMS:
+                del _PROGRAMS[next(iter(_PROGRAMS))]
+            lowered = jax.jit(chunk_of(self.learner)).lower(*arguments)
+            _PROGRAMS[key] = lowered.compile(COMPILER.get(jax.default_backend()))
+        return _PROGRAMS[key]
 
-    def _run_chunk(self, data: Any, state: State, start: jax.Array, stop: jax.Array) -> Any:
-        """Episodes start..stop-1 of one seed, or of all: the state after, and each one's metrics."""
-        episode = self.learner.episode
-        if self.batched:
-            episode = jax.vmap(episode, in_axes=(0, None, None), axis_name="seeds")
+
+_PROGRAMS: dict[Any, Any] = {}
+"""The latest programs, for cells that differ in seeds or length only."""
+KEPT_PROGRAMS = 8
+
+
+def _numbers(cell: Cell) -> Cell:
+    """The cell without what no episode depends on."""
+    return replace(cell, budget=Budget(cell.budget.batch))
+
+
+def chunk_of(learner: Learner) -> Callable[..., Any]:
+    """(data, state, start, stop) to the state after those episodes, and the metrics of each."""
+    episode: Any = learner.episode
+    if learner.axis:
+        episode = jax.vmap(episode, in_axes=(0, None, None), axis_name=learner.axis)
+
+    def chunk(data: Any, state: State, start: jax.Array, stop: jax.Array) -> Any:
         shapes = jax.eval_shape(episode, state, data, start)[1]
-        room = {name: jnp.zeros((*x.shape, self.capacity), x.dtype) for name, x in shapes.items()}
+        room = {name: jnp.zeros((*x.shape, CAPACITY), x.dtype) for name, x in shapes.items()}
 
         def body(i: jax.Array, carry: Any) -> Any:
             state, room = carry
@@ -196,6 +210,8 @@ class _Runner:
             return state, {n: x.at[..., i - start].set(metrics[n]) for n, x in room.items()}
 
         return jax.lax.fori_loop(start, stop, body, (state, room))
+
+    return chunk
 
 
 def block_rows(cell: Cell, cpu: bool) -> int:

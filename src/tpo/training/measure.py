@@ -66,7 +66,7 @@ def misalignment(
 
     exact = jax.grad(loss)(params)
     dot = sum(jax.tree.leaves(jax.tree.map(jnp.vdot, grads, exact)))
-    norms = optax.global_norm(grads) * optax.global_norm(exact)
+    norms = optax.tree.norm(grads) * optax.tree.norm(exact)
     return 1 - dot / jnp.maximum(norms, 1e-30)
 
 
