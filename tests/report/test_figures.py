@@ -69,7 +69,7 @@ def test_the_legend_hides_a_method_in_every_panel_by_mouse_and_by_keyboard(page:
     before = lines.count()
     entry = terminal.locator(".legend button").filter(has_text="DG")
     entry.click()
-    assert lines.count() == before - 2  # DG has run in two panels
+    assert lines.count() == before - 3  # DG has run in two panels, and has a profile
     assert entry.get_attribute("aria-pressed") == "false"
     entry.focus()
     page.keyboard.press("Space")

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from report import samples
-from tpo.cli import report as command
+from report.commands import report_command
 from tpo.results import report
 from tpo.results.report import looks
 from tpo.results.report.data import plain, script_json
@@ -151,18 +151,13 @@ def test_numbers_read_short() -> None:
     assert plain({"a": (0.123456789, float("inf"), True)}) == {"a": [0.12346, None, True]}
 
 
-def arguments(**given: Any) -> Any:
-    defaults = {"folder": None, "out": None, "open": False, "playground": False}
-    return type("Arguments", (), {**defaults, **given})
-
-
 def test_a_folder_without_results_is_refused_with_what_to_do(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="needs DIR"):
-        command.main(arguments())
+        report_command()
     Store(tmp_path / "empty")
     for name in ("nowhere", "empty"):
         with pytest.raises(ValueError, match=f"{name} holds no results of a study: run one first"):
-            command.main(arguments(folder=str(tmp_path / name)))
+            report_command(str(tmp_path / name))
     assert [p.relative_to(tmp_path).as_posix() for p in sorted(tmp_path.rglob("*"))] == [
         "empty",
         "empty/store.json",
@@ -171,7 +166,7 @@ def test_a_folder_without_results_is_refused_with_what_to_do(tmp_path: Path) -> 
 
 def test_the_playground_alone_is_one_file(tmp_path: Path, capsys: Any) -> None:
     out = tmp_path / "play.html"
-    assert command.main(arguments(playground=True, out=str(out))) == 0
+    assert report_command("--playground", "--out", str(out)) == 0
     assert capsys.readouterr().out.strip() == str(out)
     assert 'id="playground-body"' in out.read_text(encoding="utf-8")
     assert [p.name for p in tmp_path.iterdir()] == ["play.html"]

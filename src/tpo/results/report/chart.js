@@ -141,7 +141,7 @@ tpo.chart = (() => {
       el("line.base", { x1: MARGIN.left, x2: width - MARGIN.right, y1: bottom, y2: bottom }),
       el("text.label", { x: (MARGIN.left + width - MARGIN.right) / 2, y: height - 5,
         "text-anchor": "middle" }, data.x.label),
-      el("text.label", { x: 4, y: 13 }, data.y.label));
+      el("text.label", { x: 4, y: 13 }, data.y.label === data.title ? "" : data.y.label));
     svg.append(grid);
   }
 

@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from tpo.results.report.looks import looks, slug
+from tpo.results.report.looks import ALIASES, OWN, looks, slug
 
 DIGITS = 5
 """Significant digits that are kept of a curve."""
@@ -24,9 +24,9 @@ def prepared(study: Mapping[str, Any]) -> dict[str, Any]:
             _dress(series, classes)
         if panel.get("kind") == "bars" and len(panel["series"]) == 1:
             _dress_bars(panel["series"][0])
+    found["looks"] = {s["key"]: s["look"] for panel in found["panels"] for s in panel["series"]}
     for profile in found.get("profiles") or []:
         _dress(profile, classes)
-    found["looks"] = classes
     return found
 
 
@@ -42,8 +42,10 @@ def _dress(series: dict[str, Any], classes: Mapping[str, str]) -> None:
 
 
 def _dress_bars(series: dict[str, Any]) -> None:
-    """One series of bars: each bar has the colour of what it is named after."""
+    """One series of bars that are named after methods: each has the colour of its method."""
     names = [str(name) for name in series.get("x", ())]
+    if not all(slug(name) in {*OWN, *ALIASES} for name in names):
+        return
     classes = looks((slug(name), name) for name in names)
     series["looks"] = [classes[name] for name in names]
 

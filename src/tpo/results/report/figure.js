@@ -6,7 +6,7 @@ tpo.figure = (() => {
   const { el, toggle, choice } = tpo.dom;
 
   function mount(host, study) {
-    const panels = study.panels.map((p) => ({ ...p, own_x: p.x, x: p.x || study.x, y: p.y || study.y }));
+    const panels = [...study.panels, ...profile(study)].map((p) => withAxes(p, study));
     const lines = panels.filter((p) => !p.kind && p.series.length);
     const view = { // log: null until chosen, which leaves each panel as it is declared
       log: null, xLog: Boolean(study.x && study.x.log), centre: "mean",
@@ -26,7 +26,11 @@ tpo.figure = (() => {
     host.append(grid);
     if (!panels.length) grid.append(el("p.empty", {}, "No finished run yet."));
     fill();
-    profiles(host, study);
+  }
+
+  function withAxes(panel, study) {
+    const [x, y] = [panel.x || study.x, panel.y || study.y];
+    return { ...panel, own_x: panel.x, x, y, title: panel.title || `${y.label} by ${x.label}` };
   }
 
   function switches(lines, view, redraw, refill) {
@@ -45,7 +49,7 @@ tpo.figure = (() => {
   // A series without a legend of its own: the bars of one series are coloured by their names
   function legendEntries(panels) {
     const found = new Map();
-    for (const s of panels.flatMap((panel) => panel.series)) {
+    for (const s of panels.filter((p) => p.kind !== "profile").flatMap((p) => p.series)) {
       if (s.looks) continue;
       if (!found.has(s.key)) found.set(s.key, { ...s, seen: [] });
       if (s.n) found.get(s.key).seen.push(s);
@@ -75,6 +79,7 @@ tpo.figure = (() => {
   function card(grid, data, view) {
     const body = el("div.canvas");
     const box = el("section.panel", {}, el("header", {}, el("h4", {}, data.title || ""), widen()), body);
+    box.classList.toggle("big", data.kind === "simplex");
     grid.append(box);
     return paint(body, data, view);
   }
@@ -93,10 +98,11 @@ tpo.figure = (() => {
     const common = { title: data.title, series: data.series, hidden: view.hidden };
     if (data.kind === "bars") return picture(body, (svg, width) => bars(svg, { ...common, x: data.own_x, y: data.y }, width));
     if (data.kind === "simplex") return picture(body, (svg, width) => simplex(svg, corners(data, view), width));
-    if (view.mode === "last") {
+    if (view.mode === "last" && !data.kind) {
       return picture(body, (svg, width) => strip(svg, { ...common, y: data.y, log: isLog(view, data) }, width));
     }
-    return tpo.chart.panel(body, data, view);
+    const fixed = { log: false, centre: "mean", seeds: false, hidden: view.hidden };
+    return tpo.chart.panel(body, data, data.kind === "profile" ? fixed : view);
   }
   const isLog = (view, data) => Boolean(view.log === null ? data.y.log : view.log);
 
@@ -113,15 +119,12 @@ tpo.figure = (() => {
     };
   }
 
-  function profiles(host, study) {
-    if (!study.profiles || !study.profiles.length) return;
-    const series = study.profiles.map((p) => ({ ...p, key: p.label, x: p.tau, mean: p.share }));
-    const data = { title: "Performance profile", series, zero: true,
-      x: { label: (study.profile_axes || {}).x || "threshold τ" },
-      y: { label: (study.profile_axes || {}).y || "share of runs with at most τ" } };
-    const grid = el("div.panels");
-    host.append(grid);
-    card(grid, data, { log: false, centre: "mean", seeds: false, hidden: new Set() });
+  // Several methods' performance profiles as one more panel
+  function profile(study) {
+    const series = (study.profiles || []).map((p) => ({ ...p, x: p.tau, mean: p.share }));
+    if (series.length < 2) return [];
+    return [{ kind: "profile", title: "Performance profile", series, zero: true,
+      x: { label: "τ" }, y: { label: "share of runs that end at τ or below" } }];
   }
 
   return { mount };

@@ -32,7 +32,7 @@ def looks(series: Iterable[tuple[str, str]]) -> dict[str, str]:
     """
     pairs = list(dict.fromkeys(series))
     plain = [(method, label) for method, label in pairs if slug(label) == method]
-    relatives = [(ALIASES.get(method, ""), label) for method, label in pairs]
+    relatives = [(ALIASES.get(method, ""), label) for method, label in (*plain, *pairs)]
     slots: dict[str, int] = {}
     for method, label in (*plain, *pairs, *relatives):
         hue = OWN.get(method)

@@ -40,7 +40,7 @@ def report(studies: Sequence[Mapping[str, Any]]) -> str:
         *(study_section(study, i) for i, study in enumerate(ready)),
         _playground(),
     )
-    links = [(f"study-{study['name']}", str(study.get("title", study["name"]))) for study in ready]
+    links = [(f"study-{study['name']}", str(study["name"]).replace("_", " ")) for study in ready]
     return _page("Target policy optimization: results", body, [*links, PLAYGROUND_LINK], ready)
 
 
@@ -101,7 +101,7 @@ def _page(
 
 def _drawn(study: Mapping[str, Any]) -> dict[str, Any]:
     """What the figures need; the rest is in the page already."""
-    return {key: study.get(key) for key in ("name", "x", "y", "panels", "profiles", "profile_axes")}
+    return {key: study.get(key) for key in ("name", "x", "y", "panels", "profiles")}
 
 
 def _policy(style: str, script: str) -> str:

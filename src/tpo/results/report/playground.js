@@ -77,6 +77,8 @@ tpo.playground = (() => {
   }
 
   function pictures(right, words, update) {
+    // First, so that no text of changing length above it moves it while it is dragged
+    const triangle = tpo.pictures.triangle(right, state, update);
     const place = (title, ...children) => right.appendChild(el("section", {}, el("h3", {}, title), ...children));
     const scales = el("div.switches", {},
       choice("Where", [["old", "at p old"], ["now", "at p, after the epochs"]], "old", (v) => { state.at = v; update(); }),
@@ -85,7 +87,6 @@ tpo.playground = (() => {
     const pushes = tpo.pictures.pushes(
       place("Push on each candidate", el("p", {}, "−∂L/∂ log p, up or down, for every objective. Choose one to follow it."), scales, words),
       (name) => { state.name = name; update(); refocus(name); });
-    const triangle = tpo.pictures.triangle(right, state, update);
     const epochs = tpo.pictures.epochs(place("As epochs pass"));
     return (found) => {
       pushes(state, found.pushes);

@@ -20,9 +20,10 @@ tpo.scales = (() => {
     const ticks = [];
     for (let e = Math.ceil(low - 1e-9); e <= high + 1e-9; e++) ticks.push(10 ** e);
     if (ticks.length >= 3) return ticks.length > 7 ? ticks.filter((_, i) => i % 2 === 0) : ticks;
-    return [1, 2, 5].flatMap((m) => [-1, 0, 1, 2].map((e) => m * 10 ** (Math.floor(low) + e)))
+    const finer = [1, 2, 5].flatMap((m) => [-1, 0, 1, 2].map((e) => m * 10 ** (Math.floor(low) + e)))
       .filter((x) => Math.log10(x) >= low - 1e-9 && Math.log10(x) <= high + 1e-9)
       .sort((a, b) => a - b);
+    return finer.length >= 2 ? finer : linearTicks(10 ** low, 10 ** high, 4);
   }
 
   // A map from values to pixels; on a log scale what is 0 or below lies on the floor
@@ -36,9 +37,10 @@ tpo.scales = (() => {
     return { at, low, high, ticks: linearTicks(low, high, count), log: false };
   }
   function logScale(positive, from, to, floor) {
-    let low = Math.log10(Math.max(positive.length ? Math.min(...positive) : 0.1, floor));
-    let high = Math.log10(Math.max(positive.length ? Math.max(...positive) : 1, floor * 10));
-    if (high - low < 0.3) [low, high] = [low - 0.15, high + 0.15];
+    const top = positive.length ? Math.max(...positive) : 1;
+    let low = Math.log10(Math.min(Math.max(positive.length ? Math.min(...positive) : 0.1, floor), top));
+    let high = Math.log10(top);
+    if (high - low < 0.02) [low, high] = [low - 0.05, high + 0.05];
     const at = (x) => {
       const place = x > 0 ? Math.max(Math.log10(x), low) : low;
       return from + ((place - low) / (high - low)) * (to - from);

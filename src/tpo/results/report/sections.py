@@ -114,11 +114,16 @@ def _verdicts(verdicts: Sequence[Mapping[str, Any]]) -> Html | None:
         element(
             "li",
             _badge(v["status"]),
-            element("div", element("strong", v["claim"]), element("p", v.get("detail") or "")),
+            element("div", element("strong", v["claim"]), *_reasons(v.get("detail") or "")),
         )
         for v in verdicts
     ]
     return element("ul", *items, class_="verdicts", aria_label="Verdicts")
+
+
+def _reasons(detail: str) -> list[Html]:
+    """One line per reason; they come with semicolons between."""
+    return [element("p", reason) for reason in detail.split("; ")]
 
 
 def _badge(status: str, short: bool = False) -> Html:

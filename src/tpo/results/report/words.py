@@ -28,9 +28,9 @@ STATISTICS = {
 """Columns of numbers, those that some row has."""
 
 LEGEND = (
-    "`ours` is the metric that was published. Mean, median and interquartile mean (IQM, with a bootstrap "
-    "interval) are over seeds at the last episode, in percent; `best` is the lowest point of the mean "
-    "curve, `last 100` the mean over the last 100 episodes (a tenth of shorter runs), `solved` counts "
+    "Ours is the metric that was published. Mean, median and interquartile mean (IQM, with a bootstrap "
+    "interval) are over seeds at the last episode, in percent; best is the lowest point of the mean "
+    "curve, last 100 the mean over the last 100 episodes (a tenth of shorter runs), solved counts "
     "seeds below the threshold at the last episode."
 )
 """What the columns of a table of learning curves mean."""
@@ -89,7 +89,10 @@ def columns(rows: Sequence[Row]) -> list[Column]:
         found.append(Column("solved", _solved))
     elif any(row.get("n") for row in rows):
         found.append(Column("seeds", lambda row: number(row.get("n"))))
-    return found + _plain(rows, "steps_to_threshold", "steps to threshold")
+    found += _plain(rows, "steps_to_threshold", "steps to threshold")
+    if any(row.get("done") is False for row in rows):
+        found.append(Column("state", _state, None))
+    return found
 
 
 def _keys(mappings: Iterable[Mapping[str, Any]]) -> list[str]:
@@ -106,6 +109,10 @@ def _coordinate(key: str) -> Column:
 
 def _published(row: Row) -> str:
     return number(row.get("published"))
+
+
+def _state(row: Row) -> str:
+    return "unfinished" if row.get("done") is False else "finished"
 
 
 def _solved(row: Row) -> str:
