@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 
 import tpo
+from tpo.arrays import namespace
+from tpo.objectives.target import log_scores_of
 
 # name in the playground -> (name in the library, options that the playground fixes)
 NAMES: dict[str, tuple[str, dict[str, Any]]] = {
@@ -54,6 +56,14 @@ def push(case: dict[str, Any], log_p: np.ndarray) -> np.ndarray:
     rule, group = objective(case["name"], case["options"]), group_of(case)
     c = rule.coefficients(tokens(log_p, case["lengths"]), rule.prepare(group))
     return -np.sum(c[0], axis=-1) / np.asarray(case["lengths"])
+
+
+def fitted(case: dict[str, Any], log_p: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """[K] the target q of a target objective, and the P that is fitted to it."""
+    rule = objective(case["name"], case["options"])
+    signal = rule.prepare(group_of(case))
+    log_scores = log_scores_of(namespace(signal.q), tokens(log_p, case["lengths"]), signal.rule)
+    return signal.q[0], np.exp(log_softmax(log_scores[0]))
 
 
 def log_softmax(x: np.ndarray) -> np.ndarray:

@@ -58,9 +58,9 @@ def check(page: Any) -> None:
     np.testing.assert_allclose(shown(page, "old"), case["pOld"], atol=1e-12)
     np.testing.assert_allclose(shown(page, "now"), path["p"][-1], atol=1e-6)
     fitted = case["name"] if case["name"] in numbers.TARGETS else "tpo"
-    rule = numbers.objective(fitted, case["options"])
-    q = rule.prepare(numbers.group_of(case)).q[0]
+    q, P = numbers.fitted({**case, "name": fitted}, np.log(path["p"][-1]))
     np.testing.assert_allclose(shown(page, "goal"), q, atol=1e-6)
+    np.testing.assert_allclose(shown(page, "fit"), P, atol=1e-6)
     here = np.log(
         case["pOld"] if page.evaluate("tpo.playground.state.at") == "old" else path["p"][-1]
     )
@@ -101,6 +101,15 @@ def test_following_an_objective_equals_the_library(page: Any, objective: str) ->
     for score in ("mean", "ratio", "mean_ratio", "sum"):
         page.locator("#score").select_option(score)
         check(page)
+
+
+def test_the_fitted_distribution_is_shown_where_it_is_not_p(page: Any) -> None:
+    assert not page.locator("[data-shown=fit]").first.is_visible()
+    page.locator("#score").select_option("ratio")
+    assert page.locator("[data-shown=fit]").first.is_visible()
+    page.locator("[data-dial=epochs]").focus()
+    page.keyboard.press("Home")
+    np.testing.assert_allclose(shown(page, "fit"), 0.25)  # at the snapshot every ratio is 1
 
 
 def test_every_dial_works_by_keyboard(page: Any) -> None:

@@ -23,7 +23,7 @@ tpo.candidates = (() => {
       rows = state.pOld.map((_, k) => row(state, k, changed));
       host.replaceChildren(header(), ...rows.map((r) => r.node));
     }
-    // shown: { p, q } to draw
+    // shown: { p, P, q, comparable } to draw; P is p unless the sequence score says otherwise
     function update(shown) {
       if (rows.length !== state.pOld.length) build();
       rows.forEach((r, k) => r.update(state, shown, k));
@@ -47,9 +47,9 @@ tpo.candidates = (() => {
       state.lengths[k] = Math.min(Math.max(Math.round(v), 1), 99);
       changed();
     });
-    const bars = ["old", "now", "goal"].map((kind) => bar(kind));
+    const bars = Object.fromEntries(Object.keys(SYMBOLS).map((kind) => [kind, bar(kind)]));
     const node = el("div.candidate", { role: "group", "aria-label": `candidate ${name}` },
-      el("b.letter", {}, name), el("div.bars", {}, slider, bars.map((b) => b.node)), score, length);
+      el("b.letter", {}, name), el("div.bars", {}, slider, Object.values(bars).map((b) => b.node)), score, length);
     return { node, update: (now, shown) => refresh(now, shown, k, { slider, score, length, bars }) };
   }
 
@@ -62,7 +62,7 @@ tpo.candidates = (() => {
     });
     return input;
   }
-  const SYMBOLS = { old: "p old", now: "p", goal: "q" };
+  const SYMBOLS = { old: "p old", now: "p", fit: "P", goal: "q" };
   function bar(kind) {
     const fill = el("i");
     const text = el("output", { "data-shown": kind });
@@ -75,11 +75,14 @@ tpo.candidates = (() => {
     slider.setAttribute("aria-valuetext", number(state.pOld[k]));
     if (Number(score.value) !== state.scores[k] || score.value === "") keep(score, state.scores[k]);
     if (Number(length.value) !== state.lengths[k]) keep(length, state.lengths[k]);
-    [state.pOld[k], shown.p[k], shown.q[k]].forEach((value, i) => {
-      bars[i].fill.style.width = `${100 * value}%`;
-      bars[i].text.textContent = value < 0.001 ? "<.001" : value.toFixed(3).replace(/^0/, "");
-      bars[i].text.dataset.value = value;
-    });
+    const values = { old: state.pOld[k], now: shown.p[k], fit: shown.P[k], goal: shown.q[k] };
+    for (const [kind, value] of Object.entries(values)) {
+      const { node, fill, text } = bars[kind];
+      node.hidden = kind === "fit" && shown.comparable;
+      fill.style.width = `${100 * value}%`;
+      text.textContent = value < 0.001 ? "<.001" : value.toFixed(3).replace(/^0/, "");
+      text.dataset.value = value;
+    }
   }
   // A field that is being typed into is left alone
   function keep(input, value) {

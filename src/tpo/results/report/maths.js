@@ -212,10 +212,11 @@ tpo.maths = (() => {
     const kind = OBJECTIVES[name];
     return kind.slope_of(kind, group, { ...DEFAULTS, ...options }, logProbs);
   }
-  // The frozen q of a target objective, and the p that is fitted to it at these log-probs
-  function fitted(name, group, options, logProbs) {
+  // The frozen q of a target objective, and the P that is fitted to it at candidate log-probs logP
+  function fitted(name, group, options, logP) {
     const { rule, q } = targetSignal(OBJECTIVES[name], group, { ...DEFAULTS, ...options });
-    return { q, p: softmax(logScores(logProbs, rule)) };
+    const logProbs = tokens(logP, group.old.map((row) => row.length));
+    return { q, P: softmax(logScores(logProbs, rule)) };
   }
 
   // ---- a policy that is one softmax over the K candidates -------------------------------------

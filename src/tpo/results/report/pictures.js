@@ -102,7 +102,7 @@ tpo.pictures = (() => {
       if (box.hidden) return;
       shown = {
         title: "Simplex", names: ["A", "B", "C"], paths: [{ look: "m0", points: path.p }],
-        marks: [{ look: "old", point: state.pOld, name: "p old" }, { look: "goal", point: q, name: "q" },
+        marks: [{ look: "old", point: state.pOld, name: "p old" }, ...(q ? [{ look: "goal", point: q, name: "q" }] : []),
           { look: "m0", point: path.p.at(-1), name: "p" }],
       };
       redraw();

@@ -41,11 +41,12 @@ tpo.playground = (() => {
     const p = path.p.at(-1);
     const names = state.all ? Object.keys(M.OBJECTIVES) : MAIN;
     const target = M.OBJECTIVES[state.name].family === "target" ? state.name : "tpo";
-    const { q } = M.fitted(target, group, state.options, group.old);
+    const { q, P } = M.fitted(target, group, state.options, p.map(Math.log));
+    const comparable = (state.options.score || M.OBJECTIVES[target].score) === "sum";
     const here = (state.at === "old" ? state.pOld : p).map(Math.log);
     const pushes = Object.fromEntries(names.map((n) => [n, M.push(n, group, state.options, here)]));
     const norms = Object.fromEntries([...new Set([...MAIN, state.name])].map((n) => [n, run(n).norms]));
-    return { path, p, q, pushes, norms, first: M.push("tpo", group, state.options, state.pOld.map(Math.log)) };
+    return { path, p, q, P, comparable, pushes, norms, first: M.push("tpo", group, state.options, state.pOld.map(Math.log)) };
   }
 
   function mount(host) {
@@ -69,6 +70,7 @@ tpo.playground = (() => {
       controls.update();
       rows.update(found);
       draw(found);
+      controls.note.hidden = found.comparable;
       words.textContent = sentence(found);
       code.textContent = tpo.snippet.text(state);
     }
@@ -90,15 +92,18 @@ tpo.playground = (() => {
     const epochs = tpo.pictures.epochs(place("As epochs pass"));
     return (found) => {
       pushes(state, found.pushes);
-      triangle(found.path, found.q);
+      triangle(found.path, found.comparable ? found.q : null);
       epochs(state, found.path, found.norms);
     };
   }
   // The buttons are drawn anew; the keyboard stays where it was
   const refocus = (name) => document.querySelector(`[data-push="${name}"]`).focus();
 
+  const scoreNote = () => el("p.small", {}, "Under this sequence score, q is the target of P: the softmax over the " +
+    "candidates' scores, not their probabilities p.");
+
   function buildControls(left) {
-    const api = { onchange: () => {}, rows: el("div.candidates"), update: () => {} };
+    const api = { onchange: () => {}, rows: el("div.candidates"), note: scoreNote(), update: () => {} };
     const set = (act) => (value) => { act(value); api.onchange(); };
     const names = Object.entries(M.OBJECTIVES).map(([name, kind]) => el("option", { value: name }, kind.label));
     const objective = el("select", { id: "objective" }, names);
@@ -123,7 +128,7 @@ tpo.playground = (() => {
     left.append(presets, el("div.line", {}, el("span", {}, "K"), K),
       el("div.line", {}, el("label", { for: "objective" }, "objective"), objective),
       el("div.line", {}, el("label", { for: "score" }, "sequence score"), score),
-      api.rows, el("div.dials", {}, Object.values(dials).map((d) => d.node)));
+      api.rows, api.note, el("div.dials", {}, Object.values(dials).map((d) => d.node)));
     api.update = () => {
       objective.value = state.name;
       for (const b of K.children) b.setAttribute("aria-pressed", String(Number(b.dataset.value) === state.pOld.length));
