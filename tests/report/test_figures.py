@@ -37,7 +37,7 @@ def test_every_figure_is_drawn_without_errors_or_requests(tab: Any, written: Pat
     page.wait_for_timeout(200)
     drawn = page.locator(".panel .canvas").evaluate_all(
         """hosts => hosts.map(h => ({
-            title: h.closest('.panel').querySelector('h4').textContent,
+            title: h.closest('.panel').querySelector('h3').textContent,
             marks: h.querySelectorAll('path.centre, .bar rect, .mark circle, .arrow *').length,
             width: h.getBoundingClientRect().width, empty: Boolean(h.querySelector('.empty')) }))"""
     )

@@ -218,3 +218,45 @@ def test_the_clip_wall_and_the_share_equal_the_library(page: Any) -> None:
         ours = (row["coefficient"], row["gradient"])
         np.testing.assert_allclose(ours, expected[row["method"]], atol=1e-6)
     assert page.locator(".talk text.value").first.text_content() == "1"
+
+
+def test_a_state_travels_in_the_address(page: Any, tab: Any, written: Path) -> None:
+    page.get_by_role("button", name="unequal lengths").click()
+    page.locator("#objective").select_option("lpo_reverse")
+    page.locator("#score").select_option("mean")
+    press(page, "[data-dial=eta]", "ArrowRight", "ArrowRight")
+    page.locator("#link").click()
+    sent, before = page.url, case_of(page)
+    page.goto("about:blank")
+    page.goto(sent)
+    page.wait_for_selector("html[data-ready] [data-push]")
+    after = case_of(page)
+    for key in ("name", "scores", "lengths", "epochs"):
+        assert after[key] == before[key]
+    assert after["options"].pop("score") == before["options"].pop("score") == "mean"
+    assert after["options"] == pytest.approx(before["options"], rel=1e-6)
+    assert page.locator("#score").input_value() == "mean"
+    check(page)
+    tab.requests[:] = [written.as_uri()]
+
+
+@pytest.mark.parametrize(
+    "hostile",
+    ["p=1;s=0;n=1", "p=.5,.5;s=0,x;n=1,1", "p=.5,-1;s=0,1;n=1,1", "=;;=="],
+)
+def test_an_address_that_makes_no_sense_is_left_alone(page: Any, hostile: str) -> None:
+    page.evaluate("h => { location.hash = '#playground:' + h }", hostile)
+    page.wait_for_timeout(50)
+    assert case_of(page)["pOld"] == [0.72, 0.14, 0.12, 0.02]
+    assert case_of(page)["name"] == "tpo"
+    check(page)
+
+
+def test_an_address_cannot_name_what_is_no_objective(page: Any) -> None:
+    words = "p=.5,.5;s=0,1;n=1,1;objective=__proto__;score=constructor;eta=1e999;epochs=1e9"
+    page.evaluate("h => { location.hash = '#playground:' + h }", words)
+    page.wait_for_function("tpo.playground.state.pOld.length === 2")
+    case = case_of(page)
+    assert (case["name"], case["options"]["score"], case["options"]["eta"]) == ("tpo", "", 1)
+    assert case["epochs"] == 64
+    check(page)

@@ -49,7 +49,7 @@ tpo.chart = (() => {
     if (there) return there;
     const text = "Arrow keys read the values, Home and End jump, Escape leaves.";
     const node = el("p.visually-hidden", { id: "plot-hint" }, text);
-    document.body.append(node);
+    document.querySelector("main").append(node);
     return node;
   }
   function describe(data) {

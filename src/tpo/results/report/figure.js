@@ -78,7 +78,7 @@ tpo.figure = (() => {
 
   function card(grid, data, view) {
     const body = el("div.canvas");
-    const box = el("section.panel", {}, el("header", {}, el("h4", {}, data.title || ""), widen()), body);
+    const box = el("section.panel", {}, el("header", {}, el("h3", {}, data.title || ""), widen()), body);
     box.classList.toggle("big", data.kind === "simplex");
     grid.append(box);
     return paint(body, data, view);
@@ -124,7 +124,7 @@ tpo.figure = (() => {
     const series = (study.profiles || []).map((p) => ({ ...p, x: p.tau, mean: p.share }));
     if (series.length < 2) return [];
     return [{ kind: "profile", title: "Performance profile", series, zero: true,
-      x: { label: "τ" }, y: { label: "share of runs that end at τ or below" } }];
+      x: { label: "τ", log: true }, y: { label: "share of runs that end at τ or below" } }];
   }
 
   return { mount };

@@ -24,6 +24,7 @@ SCRIPTS = (
     "candidates",
     "pictures",
     "snippet",
+    "link",
     "playground",
     "page",
 )

@@ -70,7 +70,7 @@ tpo.pictures = (() => {
   }
   const key = (entries) => el("p.key", {}, entries.map(([look, text]) =>
     el("span", {}, el("span", { class: `swatch ${look}` }), text)));
-  const card = (title, body) => el("section.panel", {}, el("header", {}, el("h4", {}, title)), body);
+  const card = (title, body) => el("section.panel", {}, el("header", {}, el("h3", {}, title)), body);
 
   // ---- the simplex, with p_old to drag --------------------------------------------------------
   function triangle(host, state, changed) {

@@ -51,6 +51,8 @@ tpo.playground = (() => {
 
   function mount(host) {
     load(PRESETS["rare failure"]);
+    if (tpo.link.read(location.hash, state)) host.scrollIntoView();
+    addEventListener("hashchange", () => { if (tpo.link.read(location.hash, state)) update(); });
     const left = el("div.controls");
     const right = el("div.results");
     host.append(el("div.bench", {}, left, right));
@@ -59,7 +61,8 @@ tpo.playground = (() => {
     const words = el("p.live", { "aria-live": "polite" });
     const draw = pictures(right, words, () => update());
     const code = el("code");
-    right.append(el("details", {}, el("summary", {}, "The same in Python"), el("pre.snippet", {}, code)));
+    right.append(el("details", {}, el("summary", {}, "The same in Python"), el("pre.snippet", {}, code)),
+      el("a.small", { id: "link", href: "#playground", onclick: share }, "Put this state into the address, to send or keep it"));
     const talk = el("div.talk");
     host.append(talk);
     tpo.pictures.wall(talk.appendChild(el("section")));
@@ -76,6 +79,11 @@ tpo.playground = (() => {
     }
     controls.onchange = update;
     update();
+  }
+
+  function share(event) {
+    event.preventDefault();
+    location.hash = tpo.link.write(state);
   }
 
   function pictures(right, words, update) {
@@ -131,6 +139,11 @@ tpo.playground = (() => {
       api.rows, api.note, el("div.dials", {}, Object.values(dials).map((d) => d.node)));
     api.update = () => {
       objective.value = state.name;
+      score.value = state.options.score;
+      for (const [key, dial] of Object.entries(dials)) {
+        const value = key === "step" || key === "epochs" ? state[key] : state.options[key];
+        if (Math.abs(dial.value() - value) > 1e-9) dial.set(value);
+      }
       for (const b of K.children) b.setAttribute("aria-pressed", String(Number(b.dataset.value) === state.pOld.length));
     };
     return api;

@@ -186,7 +186,7 @@ def _facts(title: str, facts: Mapping[str, Any]) -> Html | None:
         joined(element("dt", str(key).replace("_", " ")), element("dd", value_text(value)))
         for key, value in facts.items()
     ]
-    return element("div", element("h4", title), element("dl", *pairs))
+    return element("div", element("h3", title), element("dl", *pairs))
 
 
 def _command(study: Mapping[str, Any]) -> Html | None:

@@ -31,7 +31,7 @@ LEGEND = (
     "Ours is the metric that was published. Mean, median and interquartile mean (IQM, with a bootstrap "
     "interval) are over seeds at the last episode, in percent; best is the lowest point of the mean "
     "curve, last 100 the mean over the last 100 episodes (a tenth of shorter runs), solved counts "
-    "seeds below the threshold at the last episode."
+    "seeds below the threshold at the last episode, and steps is when the mean over seeds falls below it."
 )
 """What the columns of a table of learning curves mean."""
 
@@ -89,7 +89,7 @@ def columns(rows: Sequence[Row]) -> list[Column]:
         found.append(Column("solved", _solved))
     elif any(row.get("n") for row in rows):
         found.append(Column("seeds", lambda row: number(row.get("n"))))
-    found += _plain(rows, "steps_to_threshold", "steps to threshold")
+    found += _plain(rows, "steps_to_threshold", "steps")
     if any(row.get("done") is False for row in rows):
         found.append(Column("state", _state, None))
     return found
