@@ -6,10 +6,10 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from tpo.cli import bench, demo, doctor, run
+from tpo.cli import bench, compare, demo, doctor, report, run, studies
 from tpo.version import __version__
 
-COMMANDS = (demo, run, bench, doctor)
+COMMANDS = (demo, studies, run, compare, report, bench, doctor)
 
 
 def parser() -> argparse.ArgumentParser:
@@ -33,6 +33,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("\nstopped", file=sys.stderr)
         return 130
+    except BrokenPipeError:  # the reader of our output left, as `head` does
+        sys.stderr.close()
+        return 0
     except (ValueError, TypeError, OSError, ModuleNotFoundError) as error:
         print(f"tpo: {error}", file=sys.stderr)
         return 2
