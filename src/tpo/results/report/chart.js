@@ -184,7 +184,7 @@ tpo.chart = (() => {
     fillReadout(readout, stop, rows, plot.view);
     const left = px > host.clientWidth / 2 ? px - readout.offsetWidth - 12 : px + 12;
     readout.style.left = `${Math.max(0, Math.min(left, host.clientWidth - readout.offsetWidth))}px`;
-    readout.style.top = `${MARGIN.top}px`;
+    readout.style.top = `${plot.height + 2}px`; // below, so that it hides no line
   }
   function fillReadout(readout, stop, rows, view) {
     const spread = view.centre === "median" ? () => "" : (se) => (usable(se) ? ` ± ${number(se, 2)}` : "");

@@ -149,7 +149,7 @@ tpo.shapes = (() => {
       const [x, y] = t.at(point);
       svg.append(el("g", { class: `mark ${look}` },
         el("circle", { cx: x, cy: y, r: 5.5 }, el("title", {}, name)),
-        el("text", { x: x + 9, y: y - 7 }, name)));
+        el("text", look === "goal" ? { x: x - 9, y: y - 7, "text-anchor": "end" } : { x: x + 9, y: y - 7 }, name)));
     }
     return t;
   }
