@@ -47,12 +47,18 @@ Watcher = Callable[[Progress], None]
 
 @dataclass(frozen=True)
 class Pace:
-    """How to run, which changes no number: chunk in episodes and save_every in seconds, or automatic."""
+    """How to run; every None is chosen by measurement.
+
+    chunk, in episodes, and save_every, in seconds, change no bit of the result; batched and block change
+    the order of sums, so that runs agree to rounding until sampling amplifies it.
+    """
 
     chunk: int | None = None
     save_every: float = SAVE_SECONDS
     batched: bool | None = None
     """All seeds in one program (better on an accelerator), or one after the other (on a CPU)."""
+    block: int | None = None
+    """Rows of paths computed at a time, or as `block_rows` says."""
 
 
 def run(
@@ -67,7 +73,7 @@ def run(
     if finished is not None:
         return finished
     pace = pace or Pace()
-    runner = _Runner(cell, pace)
+    runner = Runner(cell, pace)
     if store:
         store.begin(cell.key, {"cell": cell.to_json(), "environment": environment()})
     saved = store.checkpoint(cell.key) if store else None
@@ -96,18 +102,18 @@ def environment() -> dict[str, str]:
     return {"jax": jax.__version__, "platform": device.platform, "device": device.device_kind}
 
 
-class _Runner:
+class Runner:
     """The moving parts of a run: states of the seeds, curves so far, the compiled chunk."""
 
     def __init__(self, cell: Cell, pace: Pace) -> None:
+        """Load the data; nothing is compiled or run yet."""
         self.cell = cell
         self.pace = pace
         cpu = jax.default_backend() == "cpu"
         self.batched = not cpu if pace.batched is None else pace.batched
         self.seeds = np.arange(cell.budget.seeds, dtype=np.uint32) + cell.budget.first_seed
-        self.learner = Learner(
-            _numbers(cell), block_rows(cell, cpu), "seeds" if self.batched else None
-        )
+        block = pace.block or block_rows(cell, cpu)
+        self.learner = Learner(_numbers(cell), block, "seeds" if self.batched else None)
         self.data = cell.task.load()
         self.episode = 0
         self.ran = 0

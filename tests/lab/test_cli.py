@@ -1,0 +1,40 @@
+"""`tpo run` as a user meets it."""
+
+import pytest
+
+from tpo.cli import main
+
+SMALL = ["run", "--task", "digits", "--batch", "16", "--episodes", "20", "--chunk", "10"]
+
+
+def test_a_table_with_a_row_per_method(capsys, tmp_path):
+    assert main([*SMALL, "--methods", "ce,dg", "--out", str(tmp_path / "out")]) == 0
+    out = capsys.readouterr().out
+    assert [line.split()[1] for line in out.splitlines() if line.startswith("│")] == ["ce", "dg"]
+    assert f"saved in {tmp_path / 'out'}" in out.replace("\n", "")
+    assert len(list((tmp_path / "out").glob("*/curves.npz"))) == 2
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--methods", "sarsa"], "expected one of ce, pg, dg"),
+        (["--resume"], "--resume needs --out"),
+        (["--task", "sequences", "--reward", "later"], "expected one of bag"),
+        (["--task", "sequences", "--methods", "tpo_token"], "waits for the end"),
+        (["--group-size", "0"], "group_size is 0"),
+        (["--mnist-path", "/none.npz", "--task", "mnist"], "no file is"),
+    ],
+)
+def test_a_wrong_flag_is_named_without_a_traceback(capsys, flags, message):
+    assert main([*SMALL, *flags]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_import_tpo_imports_neither_jax_nor_the_lab():
+    import subprocess
+    import sys
+
+    code = "import sys, tpo, tpo.cli.run; print({'jax', 'optax', 'rich'} & set(sys.modules))"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "set()"
