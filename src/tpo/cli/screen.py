@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -55,7 +55,7 @@ def watching(jobs: int) -> Iterator[Watcher]:
                 )
                 return
             seconds = time.monotonic() - began[0]
-            known = "from the store" if np.isnan(began[1]) else f"error {began[1]:.3f}"
+            known = "done" if np.isnan(began[1]) else f"error {began[1]:.3f}"
             if console.is_terminal or seconds > 1:
                 console.print(f"{planned.title}: {known}, {seconds:.0f} s", highlight=False)
             began[:] = [time.monotonic(), float("nan")]
@@ -66,8 +66,8 @@ def watching(jobs: int) -> Iterator[Watcher]:
 
 
 HEADINGS = {
-    "published": "published", "ours": "ours", "mean": "mean", "median": "median", "iqm": "IQM",
-    "interval": "95% interval", "last100": "end", "solved": "solved", "steps_to_threshold": "steps",
+    "metric": "metric", "published": "published", "ours": "ours", "median": "median",
+    "iqm": "IQM (95%)", "solved": "solved", "steps_to_threshold": "steps",
 }  # fmt: skip
 
 
@@ -78,21 +78,23 @@ def show(summary: Mapping[str, Any]) -> None:
     from rich.table import Table
 
     console = Console()
-    rows = summary["table"]["rows"]
+    rows = [_filled(row) for row in summary["table"]["rows"]]
     if not rows:
         console.print(f"{summary['title']}: no numbers yet")
         return
     axes = dict.fromkeys(key for row in rows for key in row["coords"])
-    filled = [_filled(row) for row in rows]
-    used = [name for name in HEADINGS if any(row.get(name) not in (None, "") for row in filled)]
+    used = [name for name in HEADINGS if any(row.get(name) is not None for row in rows)]
+    metrics = dict.fromkeys(row["metric"] for row in rows)
+    if len(metrics) == 1:
+        used.remove("metric")
     title = f"{summary['title']} ({summary['source']}), scale {summary['scale']}"
-    table = Table(title=title, caption=_caption(summary))
-    for heading in (*axes, "method", "metric", *(HEADINGS[name] for name in used)):
-        table.add_column(heading, justify="left" if heading in ("method", "metric") else "right")
-    for row in filled:
-        names = [*axes, "method", "metric", *used]
+    table = Table(title=title, caption=_caption(summary, list(metrics)))
+    for name in (*axes, "method", *used):
+        justify: Any = "left" if name in ("method", "metric") else "right"
+        table.add_column(HEADINGS.get(name, name), justify=justify)
+    for row in rows:
         values = {**row["coords"], **row}
-        table.add_row(*(escape(shown(values.get(name))) for name in names))
+        table.add_row(*(escape(shown(values.get(name))) for name in (*axes, "method", *used)))
     console.print(table)
     for verdict in summary["verdicts"]:
         console.print(escape(f"{verdict['status']}: {verdict['claim']}. {verdict['detail']}"))
@@ -102,16 +104,21 @@ def _filled(row: Mapping[str, Any]) -> dict[str, Any]:
     """The row with its interval and its solved seeds in words."""
     found = dict(row)
     if row.get("iqm_low") is not None:
-        found["interval"] = f"{shown(row['iqm_low'])} to {shown(row['iqm_high'])}"
+        span = f"{shown(row['iqm_low'])} to {shown(row['iqm_high'])}"
+        found["iqm"] = f"{shown(row['iqm'])} ({span})"
     if row.get("solved") is not None:
         found["solved"] = f"{row['solved']} of {row['n']}"
     return found
 
 
-def _caption(summary: Mapping[str, Any]) -> str:
+def _caption(summary: Mapping[str, Any], metrics: list[str]) -> str:
     done, cells = summary["progress"]["cells_done"], summary["progress"]["cells"]
-    seeds = summary["settings"].get("seeds")
-    return f"{done} of {cells} runs done, {seeds} seeds; mean to interval: final error in percent"
+    words = [f"{done} of {cells} runs done, {summary['settings'].get('seeds')} seeds"]
+    if len(metrics) == 1:
+        words.append(f"published and ours: {metrics[0]}, mean over seeds")
+    if any(row.get("solved") is not None for row in summary["table"]["rows"]):
+        words.append("median and interquartile mean of the final error in percent")
+    return "; ".join(words)
 
 
 def shown(value: Any) -> str:
@@ -121,10 +128,3 @@ def shown(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.3g}"
     return str(value)
-
-
-def verdict_counts(summaries: Sequence[Mapping[str, Any]]) -> str:
-    """How many claims hold, fail, and are open."""
-    statuses = [v["status"] for summary in summaries for v in summary["verdicts"]]
-    names = ("holds", "does not hold", "undecided")
-    return ", ".join(f"{statuses.count(name)} {name}" for name in names)

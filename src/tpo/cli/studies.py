@@ -26,7 +26,7 @@ def main(args: argparse.Namespace) -> int:
 
 
 def listing(names: list[str]) -> None:
-    """A row per study: runs and estimated time at each scale."""
+    """A row per study: its runs, each over all seeds, and the estimated time at each scale."""
     from rich.console import Console
     from rich.table import Table
 
@@ -35,14 +35,18 @@ def listing(names: list[str]) -> None:
 
     speed = cost.machine_speed()
     table = Table(caption=cost.explanation(speed))
-    for column in ("study", "source", "about", *studies.SCALES):
-        table.add_column(column, justify="right" if column in studies.SCALES else "left")
+    table.add_column("study", no_wrap=True)
+    table.add_column("source")
+    table.add_column("runs", justify="right", no_wrap=True)
+    for scale in studies.SCALES:
+        table.add_column(scale, justify="right", no_wrap=True)
     for name in names:
         study = studies.study(name)
         sizes = [cost.shown(cost.study_seconds(study, scale) / speed) for scale in studies.SCALES]
-        table.add_row(name, study.source, study.title, *sizes)
+        counts = "/".join(str(cost.runs(study, scale)) for scale in studies.SCALES)
+        table.add_row(name, study.source, counts, *sizes)
     Console().print(table)
-    print("run one with: tpo run STUDY --scale quick")
+    print("one in full: tpo studies STUDY. Run it: tpo run STUDY --scale quick")
 
 
 def describe(name: str) -> None:

@@ -1,7 +1,8 @@
-"""What a study will cost: rates measured once on two CPU cores, scaled to this machine."""
+"""What a study will cost: CPU time measured once on two cores, scaled to this machine."""
 
 from __future__ import annotations
 
+import os
 import time
 from typing import TYPE_CHECKING
 
@@ -13,42 +14,41 @@ if TYPE_CHECKING:
     from tpo.studies.recipes import Job
     from tpo.training import Cell
 
-COMPILE = {"transformer": 7.0, "other": 1.5}
-"""Seconds to compile a run."""
-PER_TOKEN = 4.0e-6
-"""Seconds per token through the width-64 transformer, forward; a gradient counts as three."""
-PER_EPISODE = 4e-3
-"""Seconds per epoch of a sequence method beside that: the optimiser, mostly."""
-PER_STEP = 4e-4
-"""Seconds per step of a one-action method."""
-CORES = 2
-REFERENCE = 1.0
-"""Products per millisecond of `_products` on the machine where these rates were measured."""
+COMPILE = {"transformer": 13.0, "other": 3.0}
+"""CPU seconds to compile a run."""
+PER_TOKEN = {"sequence": 1.4e-6, "single": 3e-6, "token": 3e-6}
+"""CPU seconds per token through the transformer, forward; a gradient counts as three. By kind of
+rollout: groups repeat themselves, and what repeats is computed once."""
+PER_EPOCH = 1e-2
+"""CPU seconds per epoch of a sequence method beside that: the optimiser, mostly."""
+PER_STEP = {"index": 3e-4, "features": 6e-4}
+"""CPU seconds per step of a one-action method."""
+REFERENCE = 22.0
+"""What `_exponentials` gave on the machine where these rates were measured (Xeon, two cores)."""
 
 
 def machine_speed() -> float:
-    """How fast this machine is beside the one the rates were measured on: a short matrix product."""
-    return max(_products() / REFERENCE, 1e-3)
+    """How fast a core of this machine is beside one of that machine, by a short calculation."""
+    return max(_exponentials() / REFERENCE, 1e-3)
 
 
-def _products(seconds: float = 0.2) -> float:
-    """Products [1024, 64]·[64, 256] per millisecond, the best of a few tries."""
-    rng = np.random.default_rng(0)
-    a, b = (rng.random(shape, dtype=np.float32) for shape in ((1024, 64), (64, 256)))
+def _exponentials(seconds: float = 0.1) -> float:
+    """exp of 100,000 float32 per millisecond, the best of many tries."""
+    x = np.random.default_rng(0).random(100_000, dtype=np.float32)
     best, end = 0.0, time.monotonic() + seconds
     while time.monotonic() < end:
         began = time.perf_counter()
-        for _ in range(10):
-            a @ b
-        best = max(best, 10 / (time.perf_counter() - began) / 1000)
+        np.exp(x)
+        best = max(best, 1e-3 / (time.perf_counter() - began))
     return best
 
 
 def explanation(speed: float) -> str:
     """How the estimates come about."""
     return (
-        f"Times are estimates for a CPU: rates measured on {CORES} idle cores, times {1 / speed:.2g} "
-        "by a short matrix product on this machine. Runs already in the store cost nothing."
+        f"Estimates for {os.cpu_count()} idle CPU cores, good to a factor of two: CPU time per token and "
+        f"step as once measured on two cores, times {1 / speed:.2g} by a short calculation on this "
+        "machine. Runs already in the store cost nothing."
     )
 
 
@@ -75,23 +75,23 @@ def job_seconds(job: Job) -> float:
 
     if isinstance(job, Cell):
         kind = "transformer" if job.task.length > 1 else "other"
-        seeds = -(-job.budget.seeds // CORES)
+        seeds = -(-job.budget.seeds // (os.cpu_count() or 1))
         return COMPILE[kind] + seeds * job.budget.episodes * episode_seconds(job)
     if isinstance(job, Mechanism):
-        return COMPILE["other"] + job.seeds * job.episodes * PER_STEP
+        return COMPILE["other"] + job.seeds * job.episodes * PER_STEP["features"]
     return 0.0
 
 
 def episode_seconds(cell: Cell) -> float:
     """Seconds per episode and seed, as if no two candidates of a group were alike."""
     if cell.task.length == 1:
-        return PER_STEP
+        return PER_STEP[cell.task.observes[0]]
     rollout, epochs = cell.method.rollout, cell.method.epochs
     streams = cell.budget.batch * rollout.shape(cell.task).streams
     tokens = (streams + cell.budget.batch) * cell.task.length
     width = getattr(cell.acting, "width", 64) * getattr(cell.acting, "layers", 2)
     work = tokens * (1 + 3 * epochs) * width / 128
-    return PER_EPISODE * epochs + PER_TOKEN * work
+    return PER_EPOCH * epochs + PER_TOKEN[rollout.kind] * work
 
 
 def shown(seconds: float) -> str:

@@ -90,7 +90,10 @@ class Study:
     def coordinates(
         self, scale: Scale, only: Mapping[str, str] | None = None
     ) -> list[dict[str, Any]]:
-        """The points of the grid, those that match `only` (values as text, several with |)."""
+        """The points of the grid, those that match `only` (values as text, several with |).
+
+        `only` may also name values that the full study has and this scale leaves out.
+        """
         axes = {**self.grid, **scale.grid}
         for key, wanted in (only or {}).items():
             if key not in axes:
@@ -98,10 +101,11 @@ class Study:
                     f"--only {key}={wanted}: {self.name} has no axis {key!r}, "
                     f"expected {_named(axes)}"
                 )
-            kept = tuple(v for v in axes[key] if str(v) in wanted.split("|"))
+            valid = dict.fromkeys((*axes[key], *self.grid[key]))
+            kept = tuple(v for v in valid if str(v) in wanted.split("|"))
             if not kept:
-                valid = ", ".join(map(str, axes[key]))
-                raise ValueError(f"--only {key}={wanted}: expected {key} among {valid}")
+                listing = ", ".join(map(str, valid))
+                raise ValueError(f"--only {key}={wanted}: expected {key} among {listing}")
             axes[key] = kept
         return [dict(zip(axes, values, strict=True)) for values in product(*axes.values())]
 

@@ -44,7 +44,7 @@ VOCAB = Study(
     grid={"V": (2, 4, 8, 16)},
     scales={
         "smoke": Scale(2, 4, TINY, {"V": (2,)}),
-        "quick": Scale(3, 150, {"H": 6}, {"V": (2, 8)}),
+        "quick": Scale(3, 150, grid={"V": (2, 16)}),
         "full": Scale(20, 1000),
     },
     claims=(FIRST,),
@@ -74,7 +74,10 @@ VARIATIONS = Study(
             {"target": ("reverse_copy",), "reward": ("sequential",), "matching": ("interaction",)},
         ),
         "quick": Scale(
-            3, 150, {"H": 5}, {"target": ("copy", "reverse_copy"), "matching": ("prompt",)}
+            3,
+            150,
+            grid={"target": ("reverse_copy",), "matching": ("prompt",)},
+            adjust={("reward", "sequential"): {"episodes": 250}},
         ),
         "full": Scale(10, 1000),
     },
@@ -93,7 +96,7 @@ TEMPERATURE = Study(
     grid={"eta": (0.25, 0.5, 1, 2, 4)},
     scales={
         "smoke": Scale(2, 4, TINY, {"eta": (1,)}),
-        "quick": Scale(3, 150, {"H": 6}, {"eta": (0.5, 1, 4)}),
+        "quick": Scale(3, 150, grid={"eta": (0.5, 1, 4)}),
         "full": Scale(10, 1000),
     },
     series=("eta",),

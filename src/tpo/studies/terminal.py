@@ -10,8 +10,10 @@ SPARSE = "Reverse copy, one reward for a fully correct answer. "
 GROUPS = (
     "TPO and GRPO take K rollouts per prompt, PPO and DG one. The error is one minus exact match."
 )
-SMALL = {"H": 5}
+SMALL = {"H": 5, "K": 8, "B": 100}
 """What a quick run changes: prompts short enough that minutes decide."""
+QUICK = Scale(4, 125, SMALL)
+"""The same runs for all quick studies: at H = 5 the methods part ways within 125 episodes."""
 
 SETTINGS = {**TRANSFORMER, "V": 2, "K": 8, "B": 100, "target": "reverse_copy", "reward": "terminal"}
 LARGE = {**SETTINGS, "H": 8, "K": 32, "B": 256}
@@ -32,7 +34,7 @@ TERMINAL = Study(
     grid={"H": (7, 8, 9, 10), "matching": ("prompt", "interaction")},
     scales={
         "smoke": Scale(2, 4, TINY, {"H": (3,), "matching": ("prompt",)}),
-        "quick": Scale(3, 250, grid={"H": (5,), "matching": ("prompt",)}),
+        "quick": Scale(4, 125, SMALL, {"H": (5,), "matching": ("prompt",)}),
         "full": Scale(20, 2000),
     },
     claims=(
@@ -55,7 +57,7 @@ ABLATIONS = Study(
     grid={"H": (7, 8, 10)},
     scales={
         "smoke": Scale(2, 4, TINY, {"H": (3,)}),
-        "quick": Scale(3, 250, grid={"H": (5,)}),
+        "quick": Scale(4, 125, SMALL, {"H": (5,)}),
         "full": Scale(20, 2000),
     },
     claims=(
@@ -76,7 +78,7 @@ ABLATIONS = Study(
 MANY = ("tpo", "tpo:epochs=1", "grpo", "grpo_no_kl", "ppo", "dg")
 MANY_SCALES = {
     "smoke": Scale(2, 4, TINY),
-    "quick": Scale(3, 250, SMALL | {"K": 8, "B": 100}),
+    "quick": QUICK,
     "full": Scale(10, 2000),
 }
 SHARED = "The three studies of these six methods share their runs. "
@@ -159,7 +161,7 @@ GROUP_SIZE = Study(
     grid={"K": (4, 8, 16, 32, 64)},
     scales={
         "smoke": Scale(2, 4, TINY, {"K": (4, 8)}),
-        "quick": Scale(3, 200, SMALL | {"B": 64}, {"K": (4, 16)}),
+        "quick": Scale(4, 125, SMALL, {"K": (4, 8)}),
         "full": Scale(30, 2000),
     },
     sweep="K",
@@ -178,7 +180,7 @@ MASKING = Study(
     settings=LARGE,
     scales={
         "smoke": Scale(2, 4, TINY),
-        "quick": Scale(3, 250, SMALL | {"K": 8, "B": 100}),
+        "quick": QUICK,
         "full": Scale(30, 2000),
     },
     claims=(
@@ -198,7 +200,7 @@ EPOCHS = Study(
     grid={"epochs": (1, 2, 4, 8, 16)},
     scales={
         "smoke": Scale(2, 4, TINY, {"epochs": (1, 4)}),
-        "quick": Scale(3, 200, SMALL | {"K": 8, "B": 100}, {"epochs": (1, 4)}),
+        "quick": Scale(4, 125, SMALL, {"epochs": (1, 4)}),
         "full": Scale(30, 2000),
     },
     sweep="epochs",
@@ -239,7 +241,7 @@ DEMO = Study(
     settings={**SETTINGS, "H": 5},
     scales={
         "smoke": Scale(2, 4, TINY),
-        "quick": Scale(4, 125),
+        "quick": QUICK,
         "full": Scale(20, 125),
     },
     claims=(Claim("TPO has the lowest error", "tpo"),),

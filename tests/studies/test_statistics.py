@@ -1,0 +1,81 @@
+"""Statistics against numbers worked out by hand."""
+
+import numpy as np
+import pytest
+
+from tpo.results import statistics as st
+
+
+def test_the_interquartile_mean_drops_a_quarter_at_either_end():
+    # n = 8: two dropped at each end, the middle four are 2, 3, 4, 5
+    assert st.iqm(np.array([100.0, 1, 3, 4, 5, 6, 2, -50])) == pytest.approx(3.5)
+
+
+def test_of_three_values_nothing_is_dropped():
+    # int(3/4) = 0
+    assert st.iqm(np.array([0.0, 0.0, 3.0])) == pytest.approx(1.0)
+
+
+def test_the_interquartile_mean_agrees_with_scipys_trimmed_mean():
+    from scipy.stats import trim_mean
+
+    x = np.random.default_rng(0).random((5, 17))
+    np.testing.assert_allclose(st.iqm(x), trim_mean(x, 0.25, axis=-1))
+
+
+def test_an_interval_of_equal_values_is_a_point():
+    assert st.interval([np.full(5, 0.3)]) == pytest.approx((0.3, 0.3))
+
+
+def test_one_seed_has_no_interval():
+    assert np.isnan(st.interval([np.array([0.3])])).all()
+
+
+def test_the_interval_covers_the_middle_of_the_bootstrap():
+    # the mean of two values a, b redrawn twice is a, (a+b)/2 or b with chances 1/4, 1/2, 1/4,
+    # so the 95% interval reaches both ends, and the 40% interval is the middle alone
+    x = [np.array([0.0, 1.0])]
+    assert st.interval(x, st.mean) == pytest.approx((0.0, 1.0))
+    assert st.interval(x, st.mean, confidence=0.4) == pytest.approx((0.5, 0.5))
+
+
+def test_strata_are_redrawn_from_themselves():
+    # each stratum is constant, so any stratified resample has the same mean
+    assert st.interval([np.zeros(4), np.ones(4)], st.mean) == pytest.approx((0.5, 0.5))
+
+
+def test_the_difference_of_two_constants():
+    assert st.difference(np.full(3, 0.2), np.full(4, 0.5)) == pytest.approx((-0.3, -0.3))
+
+
+def test_the_standard_error():
+    # values 1, 3: variance with n - 1 is 2, sqrt(2)/sqrt(2) = 1
+    assert st.standard_error(np.array([[1.0], [3.0]])) == pytest.approx(1.0)
+    assert st.standard_error(np.array([[1.0, 2.0]])).tolist() == [0.0, 0.0]
+
+
+def test_solved_counts_what_is_below():
+    assert st.solved(np.array([0.009, 0.01, 0.0, 0.5])) == 2
+
+
+def test_steps_to_a_threshold():
+    x = np.array([200, 400, 600])
+    assert st.steps_to(x, np.array([0.5, 0.009, 0.02])) == 400
+    assert st.steps_to(x, np.array([0.5, 0.5, 0.01])) is None
+
+
+def test_a_seed_that_never_gets_there_counts_one_more_than_the_budget():
+    curves = np.array([[0.5, 0.001, 0.5], [0.5, 0.5, 0.5]])
+    assert st.seed_steps(np.arange(1, 4), curves).tolist() == [2, 4]
+
+
+def test_the_end_is_a_tenth_but_at_most_a_hundred_points():
+    assert [st.tail_length(n) for n in (5, 40, 900, 2000)] == [1, 4, 90, 100]
+    curve = np.r_[np.ones(36), np.arange(4.0)][None]
+    assert st.tail(curve) == pytest.approx([1.5])
+
+
+def test_a_performance_profile_weighs_settings_equally():
+    # at tau = .1: one of two runs of the first setting, all four of the second: (1/2 + 1)/2
+    share = st.performance_profile([np.array([0.0, 0.9]), np.zeros(4)], np.array([0.1, 1.0]))
+    assert share.tolist() == [0.75, 1.0]
