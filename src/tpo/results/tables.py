@@ -45,7 +45,12 @@ def rows(
             }
             row |= {"published": value, "ours": _ours(metric, x, y, part), **statistics}
             found.append({**row, "done": part.done})
-    return sorted(found, key=lambda row: row["last100"]) if study.ranked else found
+    return sorted(found, key=_rank) if study.ranked else found
+
+
+def _rank(row: Mapping[str, Any]) -> float:
+    """The end's error; what has none comes last."""
+    return float("inf") if row["last100"] is None else float(row["last100"])
 
 
 def _statistics(study: Study, x: np.ndarray, y: np.ndarray) -> dict[str, Any]:
