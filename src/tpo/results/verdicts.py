@@ -148,6 +148,8 @@ def _against_value(left: Outcome, claim: Claim) -> Ruling:
 
 def _shown(metric: str, x: np.ndarray) -> str:
     """The mean with the median beside it."""
+    if not len(x):
+        return "without a number"
     middle, centre = float(np.mean(x)), float(np.median(x))
     if metric == "steps":
         return f"{middle:.0f} steps (median {centre:.0f})"
