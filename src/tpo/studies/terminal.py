@@ -160,7 +160,7 @@ GROUP_SIZE = Study(
     settings=LARGE,
     grid={"K": (4, 8, 16, 32, 64)},
     scales={
-        "smoke": Scale(2, 4, TINY, {"K": (4, 8)}),
+        "smoke": Scale(2, 4, TINY, {"K": (4,)}),
         "quick": Scale(4, 125, SMALL, {"K": (4, 8)}),
         "full": Scale(30, 2000),
     },
