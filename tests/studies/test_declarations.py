@@ -140,7 +140,7 @@ def test_twice_the_episodes_cost_twice_the_training():
     double = replace(cell, budget=replace(cell.budget, episodes=2 * cell.budget.episodes))
     assert cost.job_seconds(double) - cost.COMPILE["transformer"] == pytest.approx(2 * once)
     seeds = -(-cell.budget.seeds // os.cpu_count())
-    assert once == pytest.approx(seeds * 125 * cost.episode_seconds(cell))
+    assert once == pytest.approx(seeds * 100 * cost.episode_seconds(cell))
 
 
 @pytest.mark.parametrize(

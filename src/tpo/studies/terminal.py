@@ -12,8 +12,8 @@ GROUPS = (
 )
 SMALL = {"H": 5, "K": 8, "B": 100}
 """What a quick run changes: prompts short enough that minutes decide."""
-QUICK = Scale(4, 125, SMALL)
-"""The same runs for all quick studies: at H = 5 the methods part ways within 125 episodes."""
+QUICK = Scale(4, 100, SMALL)
+"""The same runs for all quick studies: at H = 5 the methods part ways within 100 episodes."""
 
 SETTINGS = {**TRANSFORMER, "V": 2, "K": 8, "B": 100, "target": "reverse_copy", "reward": "terminal"}
 LARGE = {**SETTINGS, "H": 8, "K": 32, "B": 256}
@@ -34,7 +34,7 @@ TERMINAL = Study(
     grid={"H": (7, 8, 9, 10), "matching": ("prompt", "interaction")},
     scales={
         "smoke": Scale(2, 4, TINY, {"H": (3,), "matching": ("prompt",)}),
-        "quick": Scale(4, 125, SMALL, {"H": (5,), "matching": ("prompt",)}),
+        "quick": Scale(4, 100, SMALL, {"H": (5,), "matching": ("prompt",)}),
         "full": Scale(20, 2000),
     },
     claims=(
@@ -57,7 +57,7 @@ ABLATIONS = Study(
     grid={"H": (7, 8, 10)},
     scales={
         "smoke": Scale(2, 4, TINY, {"H": (3,)}),
-        "quick": Scale(4, 125, SMALL, {"H": (5,)}),
+        "quick": Scale(4, 100, SMALL, {"H": (5,)}),
         "full": Scale(20, 2000),
     },
     claims=(
@@ -161,7 +161,7 @@ GROUP_SIZE = Study(
     grid={"K": (4, 8, 16, 32, 64)},
     scales={
         "smoke": Scale(2, 4, TINY, {"K": (4,)}),
-        "quick": Scale(4, 125, SMALL, {"K": (4, 8)}),
+        "quick": Scale(4, 100, SMALL, {"K": (4, 8)}),
         "full": Scale(30, 2000),
     },
     sweep="K",
@@ -200,7 +200,7 @@ EPOCHS = Study(
     grid={"epochs": (1, 2, 4, 8, 16)},
     scales={
         "smoke": Scale(2, 4, TINY, {"epochs": (1, 4)}),
-        "quick": Scale(4, 125, SMALL, {"epochs": (1, 4)}),
+        "quick": Scale(4, 100, SMALL, {"epochs": (1, 4)}),
         "full": Scale(30, 2000),
     },
     sweep="epochs",
@@ -221,7 +221,7 @@ COMPARE = Study(
     settings={**SETTINGS, "H": 7},
     scales={
         "smoke": Scale(2, 4, TINY),
-        "quick": Scale(2, 125, SMALL),
+        "quick": Scale(2, 100, SMALL),
         "full": Scale(10, 2000),
     },
     ranked=True,
@@ -242,7 +242,7 @@ DEMO = Study(
     scales={
         "smoke": Scale(2, 4, TINY),
         "quick": QUICK,
-        "full": Scale(20, 125),
+        "full": Scale(20, 100),
     },
     claims=(Claim("TPO has the lowest error", "tpo"),),
     extra=True,
