@@ -88,6 +88,15 @@ def test_rows_follow_a_run():
     assert row.cells[2] == "1 of 2"
 
 
+def test_plain_lines_come_ten_to_a_run():
+    row = demo.Row(50)
+    told = []
+    for episode in range(1, 51):
+        row.episode = episode
+        told += [episode] if row.due() else []
+    assert told == list(range(5, 51, 5))
+
+
 def test_the_newest_error_skips_what_was_not_measured():
     import numpy as np
 

@@ -96,7 +96,7 @@ class Live:
             row.take(state.episode, state.curves)
         if self.console.is_terminal:
             self.screen.update(self.table(), refresh=True)
-        elif state is not None:
+        elif state is not None and row.due():
             print(f"{planned.label:5} episode {row.episode:4}/{row.total}  {row.words}", flush=True)
 
     def table(self) -> Any:
@@ -118,12 +118,20 @@ class Row:
         """Nothing yet of so many episodes."""
         self.total = total
         self.episode = 0
+        self.told = 0
         self.ends = np.ones(0)
 
     def take(self, episode: int, curves: Mapping[str, np.ndarray]) -> None:
         """The mean of the last ten episodes of each seed is the number shown."""
         self.episode = episode
         self.ends = curves["error"][:, -10:].mean(1)
+
+    def due(self) -> bool:
+        """Is it time for another plain line? Ten of them make a run."""
+        if 10 * self.episode // self.total == self.told:
+            return False
+        self.told = 10 * self.episode // self.total
+        return True
 
     @property
     def cells(self) -> tuple[str, str, str]:
