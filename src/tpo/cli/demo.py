@@ -39,9 +39,11 @@ def main(args: argparse.Namespace) -> int:
     request = runner.Request(studies.study("demo"), args.scale, args.seeds)
     jobs = runner.plan(request)
     folder = Path(args.out or FOLDER)
+    cell: Any = jobs[0].job
     print(
-        "Reverse a prompt of 5 random bits; one reward for a fully correct answer, none otherwise.\n"
-        f"{len(jobs)} methods, {jobs[0].seeds} seeds, {jobs[0].episodes} episodes of 100 prompts each."
+        f"Reverse a prompt of {cell.task.horizon} random bits; one reward for a fully correct answer, "
+        f"none otherwise.\n{len(jobs)} methods, {jobs[0].seeds} seeds, {jobs[0].episodes} episodes "
+        f"of {cell.budget.batch} prompts each."
     )
     began = time.monotonic()
     try:
