@@ -132,7 +132,7 @@ STALENESS = Study(
     settings={**IMAGES, "hidden": (100, 100)},
     grid={"D": (0, 1, 3, 10, 30, 100, 300, 1000)},
     scales={
-        "smoke": Scale(2, 10, EMBEDDED, {"D": (0, 3)}),
+        "smoke": Scale(2, 10, EMBEDDED, {"D": (3,)}),
         "quick": Scale(3, 2000, grid={"D": (0, 30)}),
         "full": Scale(5, 10_000),
     },
