@@ -115,7 +115,8 @@ def _caption(summary: Mapping[str, Any], metrics: list[str]) -> str:
     done, cells = summary["progress"]["cells_done"], summary["progress"]["cells"]
     words = [f"{done} of {cells} runs done, {summary['settings'].get('seeds')} seeds"]
     if len(metrics) == 1:
-        words.append(f"published and ours: {metrics[0]}, mean over seeds")
+        both = any(row.get("published") for row in summary["table"]["rows"])
+        words.append(f"{'published and ours' if both else 'ours'}: {metrics[0]}, mean over seeds")
     if any(row.get("solved") is not None for row in summary["table"]["rows"]):
         words.append("median and interquartile mean of the final error in percent")
     return "; ".join(words)
