@@ -97,7 +97,8 @@ def show(summary: Mapping[str, Any]) -> None:
         table.add_row(*(escape(shown(values.get(name))) for name in (*axes, "method", *used)))
     console.print(table)
     for verdict in summary["verdicts"]:
-        console.print(escape(f"{verdict['status']}: {verdict['claim']}. {verdict['detail']}"))
+        words = f"{verdict['status']}: {verdict['claim']}. {verdict['detail']}"
+        console.print(escape(words), highlight=False)
 
 
 def _filled(row: Mapping[str, Any]) -> dict[str, Any]:
