@@ -37,7 +37,7 @@ def watching(jobs: int) -> Iterator[Watcher]:
         TextColumn("{task.description:32}"), BarColumn(), MofNCompleteColumn(),
         TextColumn("{task.fields[note]}"), TimeRemainingColumn(),
     )  # fmt: skip
-    with Bars(*columns, console=console) as bars:
+    with Bars(*columns, console=console, transient=True) as bars:
         overall = bars.add_task("all", total=jobs, note="")
         current = bars.add_task("compiling", total=1, note="")
         began = [time.monotonic(), float("nan")]

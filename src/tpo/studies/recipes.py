@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from tpo.policies import MLP, Table, Transformer
+from tpo.rollouts import Rollout
 from tpo.studies.exact import WEIGHTS, Mechanism, Talk
 from tpo.studies.methods import bandit_method, parse, sequence_method
 from tpo.tasks import Bandit, Digits, Sequences
@@ -56,10 +58,8 @@ def one_context(settings: Mapping[str, Any], method: str) -> Cell:
     """One context with A arms, B sampled actions, a step of fixed length in logit space."""
     s = settings
     found = bandit_method(method, baseline=s["baseline"])
-    if parse(method)[0] == "tpo":
-        found = Method(
-            "tpo", found.options, type(found.rollout)("pooled", baseline=s["baseline"]), 1
-        )
+    if found.rollout.kind == "vector":
+        found = replace(found, rollout=replace(found.rollout, kind="pooled"))
     return Cell(
         Bandit(s["A"]),
         found,
@@ -73,7 +73,7 @@ def many_contexts(settings: Mapping[str, Any], method: str) -> Cell:
     """C contexts with A arms and exact population updates, one step of fixed length for all."""
     s = settings
     name, _ = parse(method)
-    learner = Method("population", (("method", name),), _oracle(), 1)
+    learner = Method("population", (("method", name),), Rollout("oracle"), 1)
     return Cell(
         Bandit(s["A"], s["contexts"]),
         learner,
@@ -82,12 +82,6 @@ def many_contexts(settings: Mapping[str, Any], method: str) -> Cell:
         policy=Table(s["contexts"], s["A"], spread=1.0),
         measures=Measures(against="ce"),
     )
-
-
-def _oracle() -> Any:
-    from tpo.rollouts import Rollout
-
-    return Rollout("oracle")
 
 
 def mechanism(settings: Mapping[str, Any], method: str) -> Mechanism:
