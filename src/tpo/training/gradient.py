@@ -9,7 +9,7 @@ as the policy sharpens. It is the gradient of the plain computation, summed in a
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -40,46 +40,70 @@ def value_and_grad(
 ) -> tuple[jax.Array, Params]:
     """Loss and its gradient by the parameters. block: rows of paths at a time.
 
-    axis: the name of the vmapped axis of seeds, which then share the number of blocks.
+    axis: the name of the vmapped axis of seeds. Seeds run together share one choice: a single block
+    where that holds every distinct path of every seed, all paths at once elsewhere.
     """
-    paths = batch.distinct.paths
-    rows, fed = paths.tokens.shape
+    problem = Problem(policy, rollout, batch, loss)
+    rows, fed = batch.distinct.paths.tokens.shape
     if fed == 0 or rows <= block:
-        return jax.value_and_grad(
-            lambda p: loss(plain_log_probs(policy, p, rollout, batch))
-        )(params)  # fmt: skip
-
-    paths = _padded(paths, block)
-    size = batch.distinct.size if axis is None else _largest(batch.distinct.size, axis)
-    blocks = -(-size // block)
-
-    def cut(x: Any, i: Any) -> Any:
-        return jax.tree.map(lambda x: jax.lax.dynamic_slice_in_dim(x, i * block, block), x)
-
-    def write(i: Any, rest: jax.Array) -> jax.Array:
-        logits = policy.extend(params, state, cut(paths, i))
-        return jax.lax.dynamic_update_slice_in_dim(rest, logits, i * block, axis=0)
-
-    def accumulate(i: Any, sums: Any) -> Any:
-        _, pull = jax.vjp(lambda p, s: policy.extend(p, s, cut(paths, i)), params, state)
-        return jax.tree.map(jnp.add, sums, pull(cut(d_rest, i)))
-
-    (first, rest_0, state), pull_0 = jax.vjp(
-        lambda p: policy.together(p, batch.inputs, cut(paths, 0)), params
+        return problem.at_once(params, rows)
+    if axis is None:
+        return problem.by_blocks(params, block)
+    fits = _largest(batch.distinct.size, axis) <= block
+    return jax.lax.cond(
+        fits, lambda: problem.at_once(params, block), lambda: problem.at_once(params, rows)
     )
-    rest = jnp.zeros((len(paths.tokens), fed, first.shape[-1])).at[:block].set(rest_0)
-    rest = jax.lax.fori_loop(1, blocks, write, rest)
-    value, (d_first, d_rest) = jax.value_and_grad(
-        lambda first, rest: loss(rollout.log_probs(first, rest, batch)), argnums=(0, 1)
-    )(first, rest)
-    zeros = jax.tree.map(jnp.zeros_like, (params, state))
-    d_params, d_state = jax.lax.fori_loop(1, blocks, accumulate, zeros)
-    direct = pull_0((d_first, d_rest[:block], d_state))[0]
-    return value, jax.tree.map(jnp.add, d_params, direct)
+
+
+class Problem(NamedTuple):
+    """One batch and its loss, to be differentiated at some parameters."""
+
+    policy: Policy
+    rollout: Rollout
+    batch: Batch
+    loss: Loss
+
+    def at_once(self, params: Params, rows: int) -> tuple[jax.Array, Params]:
+        """Straight through the first `rows` paths, which hold all that are distinct."""
+        paths = jax.tree.map(lambda x: x[:rows], self.batch.distinct.paths)
+        batch = self.batch._replace(distinct=self.batch.distinct._replace(paths=paths))
+        return jax.value_and_grad(
+            lambda p: self.loss(plain_log_probs(self.policy, p, self.rollout, batch))
+        )(params)
+
+    def by_blocks(self, params: Params, block: int) -> tuple[jax.Array, Params]:
+        """Block by block, as many as the distinct paths fill."""
+        policy, rollout, batch, loss = self
+        paths = _padded(batch.distinct.paths, block)
+        blocks = -(-batch.distinct.size // block)
+
+        def cut(x: Any, i: Any) -> Any:
+            return jax.tree.map(lambda x: jax.lax.dynamic_slice_in_dim(x, i * block, block), x)
+
+        def write(i: Any, rest: jax.Array) -> jax.Array:
+            logits = policy.extend(params, state, cut(paths, i))
+            return jax.lax.dynamic_update_slice_in_dim(rest, logits, i * block, axis=0)
+
+        def accumulate(i: Any, sums: Any) -> Any:
+            _, pull = jax.vjp(lambda p, s: policy.extend(p, s, cut(paths, i)), params, state)
+            return jax.tree.map(jnp.add, sums, pull(cut(d_rest, i)))
+
+        (first, rest_0, state), pull_0 = jax.vjp(
+            lambda p: policy.together(p, batch.inputs, cut(paths, 0)), params
+        )
+        rest = jnp.zeros((len(paths.tokens), *rest_0.shape[1:])).at[:block].set(rest_0)
+        rest = jax.lax.fori_loop(1, blocks, write, rest)
+        value, (d_first, d_rest) = jax.value_and_grad(
+            lambda first, rest: loss(rollout.log_probs(first, rest, batch)), argnums=(0, 1)
+        )(first, rest)
+        zeros = jax.tree.map(jnp.zeros_like, (params, state))
+        d_params, d_state = jax.lax.fori_loop(1, blocks, accumulate, zeros)
+        direct = pull_0((d_first, d_rest[:block], d_state))[0]
+        return value, jax.tree.map(jnp.add, d_params, direct)
 
 
 def _largest(size: Any, axis: str) -> jax.Array:
-    """The most of any seed: one loop bound for all of them."""
+    """The most of any seed: one choice for all of them."""
     return jax.lax.pmax(size, axis)  # type: ignore[no-untyped-call]
 
 

@@ -221,10 +221,10 @@ def chunk_of(learner: Learner) -> Callable[..., Any]:
 
 
 def block_rows(cell: Cell, cpu: bool) -> int:
-    """Paths computed at a time: what the caches of a CPU hold well; a quarter of all elsewhere."""
+    """Paths computed at a time: what the caches of a CPU hold well; a third of all elsewhere."""
     fed = max(cell.task.length - 1, 1)
     rollout = cell.method.rollout
     rows = cell.budget.batch * rollout.shape(cell.task).streams
     if rollout.rule.many != "streams":
         return rows
-    return max(16, 1200 // fed) if cpu else -(-rows // 4)
+    return max(16, 1200 // fed) if cpu else -(-rows // 3)
