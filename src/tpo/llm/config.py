@@ -1,0 +1,165 @@
+"""TargetPolicyConfig: TRL's GRPO options, minus those that cannot work, plus the choice of objective."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field, fields
+from typing import Any, ClassVar
+
+from trl import GRPOConfig
+
+import tpo
+from tpo.objectives import Objective, entry
+
+SCORE = "ratio"
+"""The sequence score for language models where an objective's own default is the paper's sum."""
+
+_BELONGS_TO_OBJECTIVE = {
+    "loss_type": "objective='grpo', 'dr_grpo', 'dapo', 'cispo', 'sapo', ...",
+    "importance_sampling_level": "objective='gspo' for one ratio per sequence",
+    "scale_rewards": "objective='dr_grpo' for scores without sigma",
+    "multi_objective_aggregation": "objective='gdpo' to standardise each reward by itself",
+    "epsilon": "objective_options={'clip': ...} of an objective that clips",
+    "epsilon_high": "objective='dapo' with objective_options={'clip_high': ...}",
+    "delta": "objective='cispo' or 'sapo', which bound the ratio",
+}
+"""Options of TRL's loss, and what takes their place."""
+
+_IMPOSSIBLE = {
+    "off_policy_mask_threshold": "it drops rows after the group's target is made, so that p and q no longer match",
+    "top_entropy_quantile": "it silences tokens, so that the gradient is no longer that of the objective",
+    "entropy_coef": "the gradient would no longer be the objective's",
+    "use_adaptive_entropy": "the gradient would no longer be the objective's",
+    "vllm_importance_sampling_mode": "a ratio on single rows or tokens breaks Σ(p - q) = 0; "
+    "a candidate with an extreme ratio is dropped whole",
+}
+"""Options that cannot work with objectives over whole groups, and why."""
+
+
+@dataclass
+class TargetPolicyConfig(GRPOConfig):  # type: ignore[misc]
+    """Options of `TargetPolicyTrainer`: those of TRL's `GRPOConfig`, and which objective to train.
+
+    Differs from `GRPOConfig` in three defaults: dropout is off (the pass without gradient runs in train mode, and
+    dropout moves its log-probs), truncated completions are left out of their group, and the loss is the
+    objective's. `beta` is the strength of the KL to the reference for every objective.
+    """
+
+    _VALID_DICT_FIELDS: ClassVar[list[str]] = [
+        *GRPOConfig._VALID_DICT_FIELDS,
+        "objective_options",
+    ]
+
+    objective: str = field(default="tpo", metadata={"help": "A name of `tpo.objectives()`."})
+    objective_options: dict[str, Any] | str | None = field(
+        default=None, metadata={"help": "Options of the objective, such as {'clip': 0.1}."}
+    )
+    score: str | None = field(
+        default=None,
+        metadata={"help": "Sequence score: sum, mean, ratio or mean_ratio. None: ratio for TPO."},
+    )
+    eta: float | None = field(
+        default=None, metadata={"help": "Temperature of the target. None: the objective's own."}
+    )
+    success: float = field(
+        default=0.5, metadata={"help": "A reward above this counts as solved in logs and pass@K."}
+    )
+    patience: int = field(
+        default=10, metadata={"help": "Rollout batches without a signal before a warning."}
+    )
+    reward_timeout: float = field(
+        default=600.0,
+        metadata={"help": "Seconds after which a call of a reward function is given up."},
+    )
+    disable_dropout: bool = field(default=True, metadata={"help": "Switch dropout off."})
+    mask_truncated_completions: bool = field(
+        default=True, metadata={"help": "Leave truncated completions out of their group."}
+    )
+
+    def __post_init__(self) -> None:
+        self._reject_options()
+        self._check_group_size()
+        super().__post_init__()
+        self.build()
+
+    def build(self) -> Objective:
+        """The objective that these options name; a wrong option names itself and what is accepted."""
+        found = entry(self.objective)
+        if found.make.traits.critic:
+            raise ValueError(
+                f"objective {self.objective!r} needs a critic, which this trainer does not have: "
+                "choose one without, such as 'tpo', 'grpo' or 'rloo'"
+            )
+        if found.make.needs:
+            raise ValueError(
+                f"objective {self.objective!r} needs {found.make.needs[0]} with every prompt, which this trainer "
+                "does not sample: choose 'rloo', whose baseline is the rest of the group"
+            )
+        return tpo.objective(self.objective, **self._options())
+
+    def _options(self) -> dict[str, Any]:
+        """What is passed to `tpo.objective`: the two shorthands, beta, and `objective_options`."""
+        accepted = {f.name: f.default for f in fields(entry(self.objective).make)}
+        options = dict(self.objective_options or {})  # type: ignore[arg-type]
+        for name in ("score", "eta"):
+            value = getattr(self, name)
+            if value is not None and name not in accepted:
+                raise ValueError(
+                    f"{name} is {value!r}, and objective {self.objective!r} has no {name}: leave {name}=None"
+                )
+            if value is not None:
+                options[name] = value
+        if "beta" in options:
+            raise ValueError(
+                "objective_options holds beta, which is an option of the config: set beta=... there, "
+                "so that a reference model is kept for it"
+            )
+        if accepted.get("score") == "sum":
+            options.setdefault("score", SCORE)
+        if "beta" in accepted:
+            options["beta"] = self.beta
+        return options
+
+    def _reject_options(self) -> None:
+        defaults = {f.name: f.default for f in fields(GRPOConfig)}
+        for name, why in _IMPOSSIBLE.items():
+            if name in defaults and getattr(self, name) != defaults[name]:
+                raise ValueError(
+                    f"{name} is {getattr(self, name)!r}, which cannot work here: {why}. "
+                    f"Set {name}={defaults[name]!r}"
+                )
+        for name, instead in _BELONGS_TO_OBJECTIVE.items():
+            if name in defaults and getattr(self, name) != defaults[name]:
+                raise ValueError(
+                    f"{name} is {getattr(self, name)!r}, but the loss is the objective's: "
+                    f"set {name}={defaults[name]!r}, and {instead}"
+                )
+        parallel = self.parallelism_config
+        for name in ("cp_size", "sp_size"):
+            size = getattr(parallel, name, 1) if parallel is not None else 1
+            if size is not None and size > 1:
+                raise ValueError(
+                    f"parallelism_config.{name} is {size}: a completion must be whole on one rank. "
+                    f"Set {name}=1 and use data parallelism"
+                )
+
+    def _check_group_size(self) -> None:
+        """Groups must be whole in a rollout batch; the message names the nearest sizes that work."""
+        K = self.num_generations
+        if not isinstance(K, int) or K < 2:
+            raise ValueError(f"num_generations is {K!r}: a group needs at least 2. Set it to 2")
+        processes = int(os.environ.get("WORLD_SIZE", "1"))
+        rows = self.per_device_train_batch_size * processes
+        total = self.generation_batch_size or rows * (
+            self.steps_per_generation or self.gradient_accumulation_steps
+        )
+        if total % K:
+            near = sorted({max(K, total // K * K), (total // K + 1) * K})
+            fits = [k for k in range(K, 1, -1) if total % k == 0][:1]
+            also = f", or num_generations={fits[0]}" if fits else ""
+            raise ValueError(
+                f"num_generations is {K}, and a rollout batch has {total} completions "
+                f"(per_device_train_batch_size={self.per_device_train_batch_size} x {processes} processes "
+                f"x steps per generation), so a group would be cut: make it "
+                f"{' or '.join(map(str, near))} completions{also}"
+            )

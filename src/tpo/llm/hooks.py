@@ -1,0 +1,78 @@
+"""What is relied on inside TRL, checked at start-up, and the layout of its buffered micro-batches."""
+
+from __future__ import annotations
+
+import inspect
+import warnings
+from typing import Any
+
+import torch
+import trl
+
+HOOKS = (
+    "_calculate_rewards",
+    "_generate_and_score_completions",
+    "_prepare_inputs",
+    "_compute_loss",
+    "_get_per_token_logps_and_entropies",
+)
+_GIVEN = ("self", "model", "input_ids", "attention_mask", "logits_to_keep", "batch_size")
+
+
+def check_hooks(trainer: type) -> None:
+    """Fail at start-up, with the versions that work, where TRL no longer has a method that is wrapped."""
+    missing = [name for name in HOOKS if not callable(getattr(trainer, name, None))]
+    if missing or trl.__version__ == "1.15.0":
+        what = f"has no {', '.join(missing)}" if missing else "crashes in GRPO itself"
+        raise ImportError(
+            f"TRL {trl.__version__} {what}: install trl>=1.14,!=1.15.0 (1.14.0 and 1.16.0 are tested)"
+        )
+
+
+def forward_options(trainer: Any) -> tuple[str, ...]:
+    """Names of batch entries that TRL's forward pass accepts besides the ids (images and the like)."""
+    accepted = inspect.signature(trainer._get_per_token_logps_and_entropies).parameters
+    return tuple(k for k in accepted if k not in _GIVEN and not k.startswith("compute_"))
+
+
+def regrouped(batches: list[dict[str, Any]], K: int) -> list[dict[str, Any]]:
+    """The micro-batches with each group in one of them, groups in the order in which they first came.
+
+    TRL shuffles rows before it splits them; this keeps the shuffle of groups and undoes that within groups.
+    A batch with entries that are not one per row (images) is left as it is.
+    """
+    if any("num_images" in batch for batch in batches):
+        return batches
+    groups = torch.cat([batch["row"] for batch in batches]) // K
+    first = {g: i for i, g in reversed(list(enumerate(groups.tolist())))}
+    order = torch.tensor(
+        sorted(range(len(groups)), key=lambda i: first[int(groups[i])]), device=groups.device
+    )
+    size = len(batches[0]["row"])
+    result: list[dict[str, Any]] = [dict(batch) for batch in batches]
+    for name, value in batches[0].items():
+        if isinstance(value, torch.Tensor) and value.ndim:
+            joined = torch.cat([batch[name] for batch in batches])[order]
+            for i, batch in enumerate(result):
+                batch[name] = joined[i * size : (i + 1) * size]
+    return result
+
+
+def realigned(trainer: Any) -> None:
+    """After a resume, count micro-steps from the start of the run, not from the resume.
+
+    TRL counts from 0 and would lose its place in a rollout batch. Where the checkpoint lies inside a rollout batch,
+    the rest of that batch is sampled anew, which is said once.
+    """
+    if trainer._step or not trainer.state.global_step or not trainer.model.training:
+        return
+    trainer._step = trainer.state.global_step * trainer.args.gradient_accumulation_steps
+    every = trainer.args.steps_per_generation * trainer.num_iterations
+    if trainer._step % every:
+        steps = max(1, every // trainer.args.gradient_accumulation_steps)
+        warnings.warn(
+            f"resumed at step {trainer.state.global_step}, inside a rollout batch: its completions are sampled "
+            "anew, so the run will differ from an uninterrupted one. To resume exactly, set save_steps to a "
+            f"multiple of {steps}",
+            stacklevel=2,
+        )

@@ -1,0 +1,102 @@
+"""What is logged beside the loss, and the warnings that come of it; all numbers from `tpo.diagnostics`."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import torch
+
+import tpo
+from tpo import diagnostics
+from tpo.llm.generation import Fit, Generation
+from tpo.objectives import Objective
+from tpo.objectives.target import TargetSignal, log_scores_of
+
+FEW = 2.0
+"""Fewer effective candidates than this: one candidate stands for its group."""
+MOST = 0.8
+"""A share of groups without a signal from which a warning is due."""
+
+
+def score_metrics(group: tpo.Group, success: float) -> dict[str, float]:
+    """Shares of groups without a signal, and the share of prompts solved by at least one candidate."""
+    shares = diagnostics.group_shares(group.total, group.valid, success)
+    return {
+        "groups/zero_variance": float(shares.zero_variance),
+        "groups/all_fail": float(shares.all_fail),
+        "groups/all_pass": float(shares.all_pass),
+        "groups/excluded": float((~group.valid).float().mean()),
+        f"pass@{group.total.shape[-1]}": 1.0 - float(shares.all_fail),
+    }
+
+
+def fit_metrics(
+    generation: Generation, fit: Fit | None, rows: torch.Tensor | None, success: float
+) -> dict[str, float]:
+    """KL(q‖p), effective candidates and target mass on winners; nothing where the objective has no target.
+
+    `rows` are those whose log-probs are known, whole groups; None for all.
+    """
+    if fit is None or not isinstance(fit.signal, TargetSignal):
+        return {}
+    K = generation.shape[1]
+    own = slice(None) if rows is None else torch.unique(rows // K)
+    log_scores = log_scores_of(generation.group.xp, fit.log_probs, fit.signal.rule)[own]
+    q, valid = fit.signal.q[own], generation.group.valid[own]
+    present = valid.any(-1)
+    n = present.sum().clamp(min=1)
+    mass = diagnostics.target_mass(q, generation.group.total[own], valid, success)
+    kl = torch.where(present, diagnostics.kl(q, log_scores, valid), 0.0)
+    effective = diagnostics.effective_candidates(log_scores, valid)
+    numbers = torch.stack([kl.sum() / n, effective.sum() / n, mass.winners]).tolist()
+    names = ("target/kl", "target/effective_candidates", "target/mass_on_winners")
+    return dict(zip(names, numbers, strict=True))
+
+
+class Watch:
+    """Warns once, with advice, when for `patience` rollout batches in a row there was hardly a signal."""
+
+    def __init__(self, patience: int, objective: Objective) -> None:
+        """Count from 0."""
+        self.patience = patience
+        self.score = getattr(objective, "score", None)
+        self._counts = {"few": 0, "flat": 0}
+
+    def scores(self, found: dict[str, float]) -> None:
+        """Look at one rollout batch's scores."""
+        cause, advice = _flat_advice(found)
+        self._count(
+            "flat",
+            found["groups/zero_variance"] > MOST,
+            f"in the last {self.patience} rollout batches most groups carried no signal "
+            f"({found['groups/zero_variance']:.0%} of groups now; {cause}): {advice}",
+        )
+
+    def fit(self, found: dict[str, Any]) -> None:
+        """Look at one rollout batch's target."""
+        if "target/effective_candidates" in found:
+            n = found["target/effective_candidates"]
+            self._count(
+                "few",
+                n < FEW,
+                f"in the last {self.patience} rollout batches one candidate held nearly all of its group "
+                f"({n:.2f} effective candidates now), so the others learn nothing: with score={self.score!r} long "
+                "completions do that. Set score='ratio'",
+            )
+
+    def _count(self, name: str, low: bool, message: str) -> None:
+        self._counts[name] = self._counts[name] + 1 if low else 0
+        if self._counts[name] == self.patience:
+            warnings.warn(message, stacklevel=4)
+
+
+def _flat_advice(found: dict[str, float]) -> tuple[str, str]:
+    if found["groups/excluded"] > 0.5:
+        return (
+            f"{found['groups/excluded']:.0%} of completions are truncated or unscored",
+            "raise max_completion_length, or keep truncated completions with mask_truncated_completions=False",
+        )
+    if found["groups/all_fail"] >= found["groups/all_pass"]:
+        return "nearly all fail", "take easier prompts, more candidates (num_generations) or a partial score"
+    return "nearly all pass", "take harder prompts"

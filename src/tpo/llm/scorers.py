@@ -1,0 +1,99 @@
+"""Scorers: a completion and the answer to a score from 0 to 1. Plain functions, no torch."""
+
+from __future__ import annotations
+
+import importlib
+import re
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+Scorer = Callable[..., float | None]
+
+_NUMBER = re.compile(r"-?\d[\d,]*(?:\.\d+)?")
+
+
+def last_number(text: str) -> str | None:
+    """The last number of a text, without thousands separators; None where there is none."""
+    found = _NUMBER.findall(text)
+    return found[-1].replace(",", "") if found else None
+
+
+def tagged(text: str, tag: str = "answer") -> str:
+    """What stands in the last <answer>...</answer>, or the whole text without such."""
+    found = re.findall(rf"<{tag}>(.*?)</{tag}>", text, re.DOTALL)
+    return (found[-1] if found else text).strip()
+
+
+def number(completion: str, answer: str | float) -> float:
+    """1 if the last number of the completion equals that of the answer."""
+    given, wanted = last_number(completion), last_number(str(answer))
+    if wanted is None:
+        raise ValueError(f"answer {answer!r} holds no number: use the scorer 'exact'")
+    return float(given is not None and float(given) == float(wanted))
+
+
+def gsm8k(completion: str, answer: str) -> float:
+    """1 if the last number of the completion is what follows #### in the answer."""
+    return number(completion, answer.rpartition("####")[2])
+
+
+def exact(completion: str, answer: str) -> float:
+    """1 if completion and answer are the same text, white space and case aside."""
+    return float(_plain(tagged(completion)) == _plain(str(answer)))
+
+
+def contains(completion: str, answer: str) -> float:
+    """1 if the answer stands anywhere in the completion, case aside."""
+    return float(_plain(str(answer)) in _plain(completion))
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.lower().split())
+
+
+NAMED: dict[str, Scorer] = {
+    "number": number,
+    "gsm8k": gsm8k,
+    "exact": exact,
+    "contains": contains,
+}
+
+
+def load(spec: Mapping[str, Any]) -> Scorer:
+    """The scorer of a spec: {"name": one of NAMED}, {"name": "module:function"}, or a reasoning-gym dataset.
+
+    The latter is {"name": ..., "dataset": ..., "options": {...}, "extract": "tag" | "number" | "text"}; it
+    makes the dataset anew and scores by the row's `index`.
+    """
+    if "dataset" in spec:
+        return reasoning_gym(spec["dataset"], spec.get("options", {}), spec.get("extract", "tag"))
+    name = str(spec["name"])
+    if name in NAMED:
+        return NAMED[name]
+    module, colon, attribute = name.partition(":")
+    if not colon:
+        raise ValueError(
+            f"unknown scorer {name!r}. Valid names: {', '.join(NAMED)}; or an import path module:function"
+        )
+    found: Scorer = getattr(importlib.import_module(module), attribute)
+    return found
+
+
+def reasoning_gym(dataset: str, options: Mapping[str, Any], extract: str) -> Scorer:
+    """The dataset's own score of an answer."""
+    import reasoning_gym as gym
+
+    return partial(_gym_score, gym.create_dataset(dataset, **options), EXTRACT[extract])
+
+
+def _gym_score(data: Any, extract: Callable[[str], str | None], completion: str, index: int) -> float:
+    return float(data.score_answer(extract(completion), data[index]))
+
+
+EXTRACT: dict[str, Callable[[str], str | None]] = {
+    "tag": tagged,
+    "number": last_number,
+    "text": str.strip,
+}
+"""How the answer is taken from a completion."""

@@ -1,0 +1,116 @@
+"""A step whose gradient is NaN or infinite is skipped, counted, and reported with the groups that caused it."""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import torch
+from transformers import TrainerCallback
+
+if TYPE_CHECKING:
+    from tpo.llm.generation import Generation
+
+
+class Part(NamedTuple):
+    """A micro-batch of the current optimiser step."""
+
+    generation: Generation
+    inputs: dict[str, Any]
+    rows: torch.Tensor
+    c: torch.Tensor
+
+
+class SkipBrokenSteps(TrainerCallback):  # type: ignore[misc]
+    """Before each optimiser step: drop the gradients if one of them is not finite, so that nothing moves."""
+
+    def __init__(self, trainer: Any) -> None:
+        """Watch this trainer."""
+        self.trainer = trainer
+        self.skipped = 0
+        self.reports: list[dict[str, Any]] = []
+        self._parts: list[Part] = []
+        self._broken: list[tuple[Generation, int]] = []
+
+    def watch(
+        self,
+        generation: Generation,
+        inputs: dict[str, Any],
+        rows: torch.Tensor,
+        log_probs: torch.Tensor,
+        c: torch.Tensor,
+    ) -> None:
+        """Note a micro-batch, and its groups that are broken already."""
+        self._parts.append(Part(generation, inputs, rows, c))
+        if not torch.isfinite((log_probs * c).sum()):
+            self._broken += [(generation, g) for g in generation.broken(rows, log_probs, c)]
+
+    def on_pre_optimizer_step(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        """Skip or let pass."""
+        finite = self._finite()
+        if not finite:
+            self._skip(state.global_step)
+        self.trainer._note(skipped_steps=float(not finite))
+        self._parts, self._broken = [], []
+
+    def _finite(self) -> bool:
+        gradients = [p.grad for p in self.trainer.model.parameters() if p.grad is not None]
+        if not gradients:
+            return True
+        norms = torch.stack([norm.float() for norm in torch._foreach_norm(gradients)])
+        bad = (~norms.isfinite().all()).float()
+        return bool(self.trainer.accelerator.reduce(bad, reduction="sum") == 0)
+
+    def _skip(self, step: int) -> None:
+        for parameter in self.trainer.model.parameters():
+            parameter.grad = None
+        self.skipped += 1
+        culprits = self._broken or self._searched()
+        report = {
+            "step": step,
+            "groups": sorted({g for _, g in culprits}),
+            "prompts": [_prompt(generation, g) for generation, g in culprits],
+        }
+        self.reports.append(report)
+        where = f"group {', '.join(map(str, report['groups']))}" if culprits else "another rank"
+        prompts = "; ".join(sorted({text for text in report["prompts"] if text}))
+        warnings.warn(
+            f"step {step} was skipped ({self.skipped} so far): its gradient is NaN or infinite, because of "
+            f"{where}{f' (prompt: {prompts})' if prompts else ''}. Weights and optimiser are unchanged. "
+            "If this goes on, lower learning_rate or max_grad_norm",
+            stacklevel=2,
+        )
+
+    def _searched(self) -> list[tuple[Generation, int]]:
+        """Groups whose own gradient is not finite, tried one by one; the weights are still those of the step."""
+        found = []
+        for part in self._parts:
+            groups = part.rows // part.generation.shape[1]
+            for g in torch.unique(groups).tolist():
+                if not self._group_is_finite(part, groups == g):
+                    found.append((part.generation, g))
+        return found
+
+    def _group_is_finite(self, part: Part, own: torch.Tensor) -> bool:
+        model = self.trainer.accelerator.unwrap_model(self.trainer.model)
+        inputs = {
+            k: x[own] if isinstance(x, torch.Tensor) and x.ndim and len(x) == len(own) else x
+            for k, x in part.inputs.items()
+        }
+        weights = [p for p in model.parameters() if p.requires_grad]
+        log_probs = self.trainer._forward(model, inputs)[0]
+        loss = (part.c[own] * log_probs).sum()
+        gradients = torch.autograd.grad(loss, weights, allow_unused=True)
+        return all(bool(g.isfinite().all()) for g in gradients if g is not None)
+
+
+def _prompt(generation: Generation, g: int) -> str:
+    """The start of a group's prompt, where this rank has it."""
+    K = generation.shape[1]
+    for row in range(g * K, (g + 1) * K):
+        at = row - generation.first_row
+        if 0 <= at < len(generation.prompts):
+            prompt = generation.prompts[at]
+            text = prompt if isinstance(prompt, str) else str(prompt[-1].get("content", ""))
+            return text[:80]
+    return ""

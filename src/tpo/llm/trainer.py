@@ -1,0 +1,278 @@
+"""TargetPolicyTrainer: TRL's GRPO trainer with the loss of any objective that needs no critic.
+
+Four hooks, each around TRL's own method: rewards are kept raw, a rollout batch becomes a `Generation`, its coefficients
+are kept up to date, and the loss is Σ sg(c)·log_prob. TRL shuffles candidates over micro-batches and ranks; as the
+coefficients are made from whole groups, the gradient is that of the objective wherever the rows land.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import torch
+from trl import GRPOTrainer
+
+import tpo
+from tpo.llm.config import TargetPolicyConfig
+from tpo.llm.coupling import coupled
+from tpo.llm.generation import Fit, Generation
+from tpo.llm.guard import guard_all
+from tpo.llm.hooks import check_hooks, forward_options, realigned, regrouped
+from tpo.llm.metrics import Watch, fit_metrics, score_metrics
+from tpo.llm.skipping import SkipBrokenSteps
+
+Tensor = torch.Tensor
+
+
+class TargetPolicyTrainer(GRPOTrainer):  # type: ignore[misc]
+    """Train a language model with any objective of `tpo.objectives()` that needs no critic.
+
+    Takes what TRL's `GRPOTrainer` takes, with a `TargetPolicyConfig`. If the per-device batch holds whole groups
+    (`per_device_train_batch_size` a multiple of `num_generations`) or the objective looks at one candidate at a
+    time, coefficients come from the training pass itself; otherwise from one more pass without gradient.
+    """
+
+    _tag_names = ("trl", "tpo")
+    _name = "TPO"
+    _paper = {  # noqa: RUF012 - TRL's own shape
+        "title": "Target Policy Optimization",
+        "id": "2604.06159",
+        "citation": "@article{tpo2026, title={Target Policy Optimization}, journal={arXiv:2604.06159}}",
+    }
+
+    def __init__(
+        self,
+        model: Any,
+        reward_funcs: Any = None,
+        args: TargetPolicyConfig | None = None,
+        *more: Any,
+        **options: Any,
+    ) -> None:
+        """As TRL's; a reward function that raises or hangs is counted and its rows are left out."""
+        check_hooks(GRPOTrainer)
+        args = TargetPolicyConfig("tpo-output") if args is None else args
+        if not isinstance(args, TargetPolicyConfig):
+            raise TypeError(
+                f"args is a {type(args).__name__}, expected a tpo.llm.TargetPolicyConfig"
+            )
+        self.objective = args.build()
+        self._generation: Generation | None = None
+        self._watch = Watch(args.patience, self.objective)
+        rewards = guard_all(reward_funcs, args.reward_timeout)
+        super().__init__(model, rewards, args, *more, **options)
+        self._forward_options = forward_options(self)
+        self.skipping = SkipBrokenSteps(self)
+        self.add_callback(self.skipping)
+
+    # The four hooks
+
+    def _calculate_rewards(self, inputs: Any, *more: Any) -> Tensor:
+        """Keep the raw rewards [N, R] of all ranks; NaN where a reward is missing, NaN or infinite."""
+        start = time.perf_counter()
+        rewards: Tensor = super()._calculate_rewards(inputs, *more)
+        rewards = torch.where(rewards.isfinite(), rewards, torch.nan)
+        self._rewards = rewards
+        unscored = rewards.isnan().all(-1).float().mean().item()
+        self._note(reward_time=time.perf_counter() - start, reward_failures=unscored)
+        return rewards
+
+    def _generate_and_score_completions(self, inputs: Any) -> dict[str, Any]:
+        """TRL's rollout batch, and a `Generation` made of what all ranks rolled out."""
+        output: dict[str, Any] = super()._generate_and_score_completions(inputs)
+        if not self.model.training:
+            return output
+        n = len(output["completion_ids"])
+        output["row"] = torch.arange(n, device=output["completion_ids"].device)
+        generation = self._new_generation(output, [x.get("prompt") for x in inputs])
+        self._generation = generation
+        old = output.get("old_per_token_logps")
+        if old is None and not self._is_live(generation):
+            with torch.no_grad():
+                old = self._forward(
+                    self.model, output, batch_size=self.args.per_device_train_batch_size
+                )[0]
+        if old is not None:
+            generation.snapshot(self._everywhere(old.float(), generation))
+        if not self._is_live(generation):
+            generation.refresh(generation.group.log_probs_old, self.state.global_step)
+            self._note_fit(generation, generation.fit)
+        return output
+
+    def _prepare_inputs(self, generation_batch: Any) -> Any:
+        """One micro-batch; groups kept whole where they fit, coefficients refreshed after an update."""
+        realigned(self)
+        before = self._generation
+        inputs = super()._prepare_inputs(generation_batch)
+        if not self.model.training:
+            return inputs
+        steps = self.args.steps_per_generation
+        if self._generation is not before and self._whole:
+            self._buffered_inputs = regrouped(self._buffered_inputs, self.num_generations)
+        generation = self._generation
+        if not self._is_live(generation) and generation.refreshed != self.state.global_step:
+            generation.refresh(self._rescored(generation), self.state.global_step)
+            self._note_fit(generation, generation.fit)
+        return self._buffered_inputs[self._step % steps]
+
+    def _compute_loss(self, model: Any, inputs: dict[str, Any]) -> Tensor:
+        """Σ sg(c)·log_prob over the rows of this micro-batch, scaled for ranks and accumulation."""
+        if not self.model.training:
+            return super()._compute_loss(model, inputs)
+        generation = self._generation
+        log_probs, entropies, *aux = self._forward(model, inputs, compute_entropy=True)
+        rows = inputs["row"] + generation.first_row
+        fit = self._fit(generation, rows, log_probs.detach().float())
+        c = generation.flat(fit.coefficients)[rows, : log_probs.shape[1]]
+        mask = _token_mask(inputs)
+        loss = (c * torch.where(mask, log_probs, 0.0)).sum() * self._scale()
+        self.skipping.watch(generation, inputs, rows, log_probs.detach() * mask, c)
+        self._note(entropy=self._mean_over(entropies.detach(), mask))
+        if getattr(self, "aux_loss_enabled", False):
+            steps = self.current_gradient_accumulation_steps
+            loss = loss + self.router_aux_loss_coef * aux[0] / steps
+        return loss
+
+    # What the hooks are made of
+
+    @property
+    def _whole(self) -> bool:
+        """Whether every micro-batch holds whole groups."""
+        return self.args.per_device_train_batch_size % self.num_generations == 0
+
+    def _is_live(self, generation: Generation) -> bool:
+        """Whether the training pass over a micro-batch says all that its coefficients need."""
+        updated = self.state.global_step != generation.step
+        return self._whole or not coupled(self.objective, updated)
+
+    def _fit(self, generation: Generation, rows: Tensor, log_probs: Tensor) -> Fit:
+        step = self.state.global_step
+        if self._is_live(generation):
+            fit = generation.live(rows, log_probs, step)
+            self._note_fit(generation, fit, rows if self._whole else None)
+            return fit
+        assert generation.fit is not None
+        return generation.fit
+
+    def _scale(self) -> float:
+        """DDP averages over ranks, and an optimiser step spans this many micro-batches of a rollout batch."""
+        micro_batches = self.args.steps_per_generation / self.current_gradient_accumulation_steps
+        return float(self.accelerator.num_processes * micro_batches)
+
+    def _forward(self, model: Any, inputs: dict[str, Any], **options: Any) -> tuple[Any, ...]:
+        """TRL's own forward pass on a batch: log-probs, entropies, and what else it returns."""
+        ids = torch.cat([inputs["prompt_ids"], inputs["completion_ids"]], 1)
+        mask = torch.cat([inputs["prompt_mask"], inputs["completion_mask"]], 1)
+        extra = {k: inputs[k] for k in self._forward_options if inputs.get(k) is not None}
+        if getattr(self, "aux_loss_enabled", False) and options.get("compute_entropy"):
+            options["compute_aux_loss"] = True
+        found = self._get_per_token_logps_and_entropies(
+            model, ids, mask, inputs["completion_ids"].shape[1], **extra, **options
+        )
+        return tuple(found)
+
+    def _new_generation(self, output: dict[str, Any], prompts: list[Any]) -> Generation:
+        mask = self._gathered(_token_mask(output))
+        rewards = self._rewards.float()
+        weights = self.reward_weights.to(rewards.device)
+        scores = torch.where(rewards.isnan(), 0.0, rewards) * weights
+        valid = ~rewards.isnan().all(-1) & self._kept(output)
+        G, K = len(rewards) // self.num_generations, self.num_generations
+        scores = scores.reshape(G, K, -1)
+        given = {
+            "log_probs_ref": output.get("ref_per_token_logps"),
+            "log_probs_rollout": _sampled(output),
+        }
+        more = {k: self._gathered(x.float()) for k, x in given.items() if x is not None}
+        group = tpo.Group(
+            log_probs_old=torch.zeros(mask.shape, device=mask.device).reshape(G, K, -1),
+            scores=scores[..., 0] if scores.shape[-1] == 1 else scores,
+            mask=mask.reshape(G, K, -1),
+            valid=valid.reshape(G, K),
+            **{k: x.reshape(G, K, -1) for k, x in more.items()},
+        )
+        self._note_scores(group)
+        own_kl = hasattr(self.objective, "beta")
+        n = len(output["row"])
+        return Generation(
+            self.objective,
+            group,
+            0.0 if own_kl else self.beta,
+            self.state.global_step,
+            self.accelerator.process_index * n,
+            prompts,
+        )
+
+    def _kept(self, output: dict[str, Any]) -> Tensor:
+        """[N] False for candidates whose ratio between sampler and trainer is extreme."""
+        ratio = output.get("importance_sampling_ratio")
+        if ratio is None:
+            return torch.ones((), dtype=torch.bool, device=self.accelerator.device)
+        kept: Tensor = self.accelerator.gather((ratio != 0).any(-1))
+        return kept
+
+    def _rescored(self, generation: Generation) -> Tensor:
+        """[G, K, T] log-probs under the policy as it is now, of all ranks' rows."""
+        T = max(batch["completion_ids"].shape[1] for batch in self._buffered_inputs)
+        n = sum(len(batch["row"]) for batch in self._buffered_inputs)
+        local = torch.zeros(n, T, device=self.accelerator.device)
+        with torch.no_grad():
+            for batch in self._buffered_inputs:
+                local[batch["row"]] = self._forward(self.model, batch)[0].float()
+        return self._everywhere(local, generation)
+
+    def _everywhere(self, local: Tensor, generation: Generation) -> Tensor:
+        """[n, T] of each rank as [G, K, T] on every rank."""
+        return self._gathered(local).reshape(generation.shape)
+
+    def _gathered(self, local: Tensor) -> Tensor:
+        """[N, T] rows of all ranks, padded with zeros to the longest."""
+        padded = self.accelerator.pad_across_processes(local, dim=1)
+        found: Tensor = self.accelerator.gather(padded)
+        return found
+
+    # Logs
+
+    def _note(self, **values: float) -> None:
+        mode = "train" if self.model.training else "eval"
+        for name, value in values.items():
+            self._metrics[mode][name].append(value)
+
+    def _note_scores(self, group: tpo.Group) -> None:
+        found = score_metrics(group, self.args.success)
+        self._note(**found)
+        self._watch.scores(found)
+
+    def _note_fit(
+        self, generation: Generation, fit: Fit | None, rows: Tensor | None = None
+    ) -> None:
+        found = fit_metrics(generation, fit, rows, self.args.success)
+        self._note(**found)
+        if not generation.watched:
+            generation.watched = True
+            self._watch.fit(found)
+
+    def _mean_over(self, x: Tensor, mask: Tensor) -> float:
+        """The mean over the tokens of all ranks."""
+        sums = torch.stack([(x * mask).sum(), mask.sum().to(x.dtype)])
+        total, n = self.accelerator.reduce(sums, reduction="sum").tolist()
+        return float(total / max(n, 1.0))
+
+
+def _token_mask(batch: dict[str, Any]) -> Tensor:
+    """[n, T] True on tokens that the policy chose: not padding, not a tool's answer."""
+    mask: Tensor = batch["completion_mask"]
+    if "tool_mask" in batch:
+        mask = mask * batch["tool_mask"]
+    return mask.bool()
+
+
+def _sampled(output: dict[str, Any]) -> Tensor | None:
+    """[n, T] log-probs as the sampling engine reported them; the trainer's where it reported none."""
+    found: Tensor | None = output.get("sampling_per_token_logps")
+    if found is None:
+        return None
+    old = output.get("old_per_token_logps")
+    missing = found.isnan()
+    return torch.where(missing, torch.zeros_like(found) if old is None else old, found)
+

@@ -1,0 +1,32 @@
+"""Third-party warnings that are not ours to mend; everything else is an error, as in all our tests."""
+
+import os
+import warnings
+
+import pytest
+
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+THIRD_PARTY = (
+    "ignore::DeprecationWarning:torch.*",
+    "ignore:.*pin_memory.*:UserWarning",
+    "ignore::FutureWarning:(trl|transformers|peft|accelerate|datasets|torch).*",
+)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if "tests/llm" in str(item.path):
+            for rule in THIRD_PARTY:
+                item.add_marker(pytest.mark.filterwarnings(rule))
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _single_thread() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch = pytest.importorskip("torch")
+        pytest.importorskip("trl")
+    torch.set_num_threads(1)

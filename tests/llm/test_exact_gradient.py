@@ -1,0 +1,137 @@
+"""The gradient of every optimiser step is that of the objective over whole groups, however TRL splits the rows."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("trl")
+import tiny_model
+from exact_gradient import Checked
+from peft import LoraConfig
+
+ROOT = Path(__file__).parent.parent.parent
+SPLIT = {"per_device_train_batch_size": 3, "gradient_accumulation_steps": 4}
+HALVES = {"per_device_train_batch_size": 2, "gradient_accumulation_steps": 4}
+
+
+def checked(folder: Path, reward: Any = tiny_model.reward, lora: Any = None, **changes: Any) -> Checked:
+    model: Any = tiny_model.saved(folder / "model") if "beta" in changes else tiny_model.model()
+    trainer = Checked(
+        model,
+        reward,
+        tiny_model.config(folder / "out", **changes),
+        train_dataset=tiny_model.prompts(),
+        processing_class=tiny_model.tokenizer(),
+        peft_config=lora,
+    )
+    trainer.train()
+    assert len(trainer.errors) == trainer.args.max_steps
+    return trainer
+
+
+@pytest.mark.parametrize("score", ["sum", "mean", "ratio", "mean_ratio"])
+@pytest.mark.parametrize("layout", [{}, SPLIT], ids=["whole groups", "split and shuffled"])
+@pytest.mark.parametrize("iterations", [1, 3])
+def test_scores_layouts_and_iterations(
+    tmp_path: Path, score: str, layout: dict[str, int], iterations: int
+) -> None:
+    trainer = checked(tmp_path, score=score, num_iterations=iterations, max_steps=4, **layout)
+    assert max(trainer.errors) < 1e-5
+
+
+@pytest.mark.parametrize("iterations", [1, 2])
+@pytest.mark.parametrize(("every", "accumulation"), [(2, 4), (4, 2), (6, 2), (4, 3), (2, 3)])
+def test_steps_per_generation_below_above_and_misaligned(
+    tmp_path: Path, every: int, accumulation: int, iterations: int
+) -> None:
+    trainer = checked(
+        tmp_path,
+        score="mean",
+        per_device_train_batch_size=2,
+        steps_per_generation=every,
+        gradient_accumulation_steps=accumulation,
+        num_iterations=iterations,
+        max_steps=5,
+    )
+    assert max(trainer.errors) < 1e-5
+
+
+@pytest.mark.parametrize(
+    "name", ["tpo_no_anchor", "lpo", "lpo_reverse", "grpo", "dapo", "gspo", "rloo", "cispo", "awr", "reps", "rebel", "dg"],
+)  # fmt: skip
+def test_objectives_split_over_micro_batches(tmp_path: Path, name: str) -> None:
+    trainer = checked(
+        tmp_path, objective=name, num_iterations=2, max_steps=3, learning_rate=1e-3, **HALVES
+    )
+    assert max(trainer.errors) < 1e-5
+
+
+@pytest.mark.parametrize("name", ["tpo", "grpo"])
+def test_kl_to_a_reference(tmp_path: Path, name: str) -> None:
+    trainer = checked(tmp_path, objective=name, beta=0.1, num_iterations=2, max_steps=4, **HALVES)
+    assert max(trainer.errors) < 1e-5
+    assert trainer.ref_model is not None
+
+
+def test_lora_with_checkpointing(tmp_path: Path) -> None:
+    lora = LoraConfig(r=4, lora_dropout=0.1, target_modules=["q_proj", "v_proj", "down_proj"])
+    trainer = checked(
+        tmp_path, lora=lora, score="mean", gradient_checkpointing=True, num_iterations=2, max_steps=4, **SPLIT
+    )  # fmt: skip
+    assert max(trainer.errors) < 1e-5
+
+
+def some_missing(completions: list[str], **_: Any) -> list[float | None]:
+    scores = tiny_model.reward(completions)
+    return [None if i % 5 == 0 else float("inf") if i % 7 == 0 else s for i, s in enumerate(scores)]
+
+
+@pytest.mark.filterwarnings("ignore:a completion could not be scored:RuntimeWarning")
+@pytest.mark.parametrize("layout", [{"gradient_accumulation_steps": 4}, SPLIT], ids=["whole", "split"])
+def test_truncated_and_unscored_completions_are_no_candidates(
+    tmp_path: Path, layout: dict[str, int]
+) -> None:
+    trainer = checked(
+        tmp_path,
+        some_missing,
+        score="mean",
+        mask_truncated_completions=True,
+        max_completion_length=40,
+        num_iterations=2,
+        max_steps=4,
+        **layout,
+    )
+    valid = trainer._generation.group.valid
+    assert 0 < valid.sum() < valid.numel()
+    truncated = [not any(row["mask"]) for batch in trainer._batches for row in batch["rows"]]
+    assert any(truncated)
+    assert max(trainer.errors) < 1e-5
+
+
+def test_no_extra_pass_where_none_is_needed(tmp_path: Path) -> None:
+    """On-policy: whole groups under any score, and split groups under a ratio score or without coupling."""
+    assert checked(tmp_path, score="mean").passes == 0
+    assert checked(tmp_path, score="ratio", **SPLIT).passes == 0
+    assert checked(tmp_path, objective="grpo", **SPLIT).passes == 0
+    assert checked(tmp_path, score="mean", **SPLIT).passes > 0
+
+
+def test_two_processes_with_a_group_across_ranks(tmp_path: Path) -> None:
+    script = ROOT / "tests/llm/two_processes.py"
+    done = subprocess.run(
+        [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2", "--master_port", "29617", str(script), str(tmp_path)],
+        capture_output=True, text=True, check=False, cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT / "tests"), "OMP_NUM_THREADS": "1"},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-3000:]
+    for name in ("sum", "ratio", "grpo"):
+        found = json.loads((tmp_path / f"{name}.json").read_text())
+        assert found["processes"] == 2
+        assert found["straddles"]
+        assert len(found["errors"]) == 4
+        assert max(found["errors"]) < 1e-5
