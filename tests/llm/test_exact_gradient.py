@@ -65,10 +65,9 @@ def test_steps_per_generation_below_above_and_misaligned(
     "name", ["tpo_no_anchor", "lpo", "lpo_reverse", "grpo", "dapo", "gspo", "rloo", "cispo", "awr", "reps", "rebel", "dg"],
 )  # fmt: skip
 def test_objectives_split_over_micro_batches(tmp_path: Path, name: str) -> None:
-    wide = {"clip_low": 0.2, "clip_high": 0.2} if name == "gspo" else None  # else all is clipped
-    trainer = checked(
-        tmp_path, objective=name, objective_options=wide, num_iterations=2, max_steps=3, learning_rate=1e-4, **HALVES
-    )  # fmt: skip
+    gspo = {"objective_options": {"clip_low": 0.2, "clip_high": 0.2}, "learning_rate": 1e-4}
+    changes = {"learning_rate": 1e-3, **(gspo if name == "gspo" else {})}  # else all is clipped
+    trainer = checked(tmp_path, objective=name, num_iterations=2, max_steps=3, **HALVES, **changes)
     assert max(trainer.errors) < 1e-5
 
 

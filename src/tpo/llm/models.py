@@ -1,0 +1,64 @@
+"""Models by name: a hub name, a folder, or a GGUF file, which is converted to safetensors once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+
+def prepared(model: str, folder: Path) -> str:
+    """The name that `from_pretrained` reads; a .gguf file is converted to `folder` first."""
+    if not model.endswith(".gguf"):
+        return model
+    source = Path(model)
+    if not source.exists():
+        raise FileNotFoundError(f"model {model} does not exist: give an existing .gguf file")
+    if not (folder / "config.json").exists():
+        _convert(source, folder)
+    return str(folder)
+
+
+def _convert(source: Path, folder: Path) -> None:
+    import torch
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    place = str(source.parent)
+    tokenizer = AutoTokenizer.from_pretrained(place, gguf_file=source.name)
+    read = AutoModelForCausalLM.from_pretrained(
+        place, gguf_file=source.name, dtype=torch.float32
+    )
+    # transformers refuses to save a model that it read from GGUF
+    clean = AutoModelForCausalLM.from_config(read.config, dtype=torch.float32)
+    clean.load_state_dict(read.state_dict())
+    clean.generation_config = read.generation_config
+    _split_digits(tokenizer, source)
+    if tokenizer.pad_token is None:
+        tokenizer.pad_token = tokenizer.eos_token
+    folder.mkdir(parents=True, exist_ok=True)
+    tokenizer.save_pretrained(folder)
+    clean.save_pretrained(folder)
+
+
+def _split_digits(tokenizer: Any, source: Path) -> None:
+    """SmolLM reads digits one by one; the tokenizer that transformers builds from its GGUF does not."""
+    from gguf import GGUFReader
+    from tokenizers import pre_tokenizers
+
+    field = GGUFReader(source).get_field("tokenizer.ggml.pre")
+    if field is not None and field.contents() == "smollm":
+        tokenizer.backend_tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+            [
+                pre_tokenizers.Digits(individual_digits=True),
+                pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True),
+            ]
+        )
+
+
+def read_tokenizer(model: str) -> Any:
+    """The tokenizer, with something to pad with."""
+    from transformers import AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(model)
+    if tokenizer.pad_token is None:
+        tokenizer.pad_token = tokenizer.eos_token
+    return tokenizer

@@ -1,0 +1,193 @@
+"""Recipe: everything that decides a training run, as one value; presets, YAML, and the TRL config that it means."""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tpo.llm.config import TargetPolicyConfig
+
+PRESETS: dict[str, dict[str, Any]] = {
+    "paper": {"learning_rate": 1e-5, "prompts": 16, "group_size": 16},
+    "small": {"learning_rate": 1e-5, "prompts": 4, "group_size": 8, "max_tokens": 64},
+}
+"""`paper` is the recipe of arXiv 2604.06159 for language models; `small` is for one small machine."""
+
+PAPER_BY_TASK = {"gsm8k": {"lora": 32, "beta": 1e-3}}
+"""What the paper adds for a task."""
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A model, a task, an objective, and how long and how to train."""
+
+    model: str
+    """a hub name, a folder, or a .gguf file"""
+    task: str
+    objective: str = "tpo"
+    out: str = "tpo-output"
+    score: str | None = None
+    eta: float | None = None
+    objective_options: dict[str, Any] = field(default_factory=dict)
+    learning_rate: float = 1e-5
+    prompts: int = 16
+    """per rollout batch"""
+    group_size: int = 16
+    iterations: int = 1
+    """passes over a rollout batch"""
+    steps: int = 100
+    micro_batch: int | None = None
+    """completions per forward pass and device; the group size by default, which keeps groups whole"""
+    max_tokens: int = 256
+    temperature: float = 1.0
+    beta: float = 0.0
+    """strength of the KL to the initial model"""
+    lora: int = 0
+    """rank; 0 trains all weights"""
+    seed: int = 0
+    task_options: dict[str, Any] = field(default_factory=dict)
+    scorer: str | None = None
+    hint: str | None = None
+    extract: str = "tag"
+    threshold: float | None = None
+    size: int = 2000
+    held_out: int = 100
+    eval_every: int = 0
+    """steps; 0 evaluates before and after only"""
+    eval_samples: int = 8
+    """completions per held-out prompt for pass@k"""
+    save_every: int = 50
+    timeout: float = 10.0
+    """seconds for the score of one completion"""
+    workers: int = 2
+    keep_truncated: bool = False
+    report_to: str = "none"
+    samples: int = 0
+    """completions to show with every line of progress"""
+    vllm: bool = False
+    cpu: bool = False
+    trl: dict[str, Any] = field(default_factory=dict)
+    """further options of TRL's GRPOConfig"""
+
+    def __post_init__(self) -> None:
+        for name in ("prompts", "steps", "max_tokens", "iterations", "eval_samples", "workers"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} is {getattr(self, name)}, expected at least 1")
+        if self.group_size < 2:
+            raise ValueError(f"group_size is {self.group_size}: a group needs at least 2")
+        for name in ("learning_rate", "temperature", "timeout"):
+            if not getattr(self, name) > 0:
+                raise ValueError(f"{name} is {getattr(self, name)}, expected a number above 0")
+        rows, per_step = self.prompts * self.group_size, self._per_step()
+        if rows % per_step:
+            fits = [m for m in range(self.rows_per_device, 0, -1) if rows % (m * _processes()) == 0]
+            raise ValueError(
+                f"micro_batch is {self.rows_per_device} on {_processes()} processes, and a rollout batch has "
+                f"prompts x group_size = {rows} completions: "
+                + (f"set micro_batch={fits[0]}" if fits else f"set prompts={per_step}")
+            )
+
+    @property
+    def rows_per_device(self) -> int:
+        """Completions per forward pass."""
+        return self.micro_batch or self.group_size
+
+    def _per_step(self) -> int:
+        return self.rows_per_device * _processes()
+
+    def config(self) -> TargetPolicyConfig:
+        """TRL's options for this recipe."""
+        import torch
+
+        from tpo.llm.config import TargetPolicyConfig
+
+        cpu = self.cpu or not torch.cuda.is_available()
+        chosen: dict[str, Any] = {
+            "output_dir": str(Path(self.out) / "checkpoints"),
+            "objective": self.objective,
+            "objective_options": self.objective_options or None,
+            "score": self.score,
+            "eta": self.eta,
+            "learning_rate": self.learning_rate,
+            "beta": self.beta,
+            "max_steps": self.steps,
+            "per_device_train_batch_size": self.rows_per_device,
+            "gradient_accumulation_steps": self.prompts * self.group_size // self._per_step(),
+            "num_generations": self.group_size,
+            "num_iterations": self.iterations,
+            "max_completion_length": self.max_tokens,
+            "temperature": self.temperature,
+            "mask_truncated_completions": not self.keep_truncated,
+            "seed": self.seed,
+            "save_steps": self.save_every,
+            "save_total_limit": 2,
+            "logging_steps": 1,
+            "report_to": self.report_to,
+            "disable_tqdm": True,
+            "use_vllm": self.vllm,
+            "use_cpu": cpu,
+            "bf16": not cpu,
+            "lr_scheduler_type": "constant",
+            "optim": "adamw_torch",
+            "gradient_checkpointing": not cpu,
+        }
+        return TargetPolicyConfig(**{**chosen, **self.trl})
+
+    def plain(self) -> dict[str, Any]:
+        """As JSON and YAML hold it."""
+        return asdict(self)
+
+
+def recipe(
+    given: Mapping[str, Any], file: Mapping[str, Any] | None = None, preset: str = "paper"
+) -> Recipe:
+    """A recipe from a preset, over it a file's values, over those the given ones."""
+    if preset not in PRESETS:
+        raise ValueError(f"unknown preset {preset!r}. Valid names: {', '.join(PRESETS)}")
+    chosen = {**(file or {}), **given}
+    base = dict(PRESETS[preset])
+    if preset == "paper":
+        base |= PAPER_BY_TASK.get(str(chosen.get("task", "")).partition(":")[0], {})
+    chosen = {**base, **chosen}
+    names = [f.name for f in fields(Recipe)]
+    for name in chosen:
+        if name not in names:
+            close = difflib.get_close_matches(name, names, n=1)
+            hint = f" Did you mean {close[0]!r}?" if close else ""
+            raise ValueError(f"unknown option {name!r}.{hint} Options: {', '.join(names)}")
+    for name in ("model", "task"):
+        if not chosen.get(name):
+            raise ValueError(f"{name} is missing: give --{name}, or {name}: in the file")
+    return Recipe(**chosen)
+
+
+def read_yaml(path: str) -> dict[str, Any]:
+    """The options in a YAML file."""
+    import yaml
+
+    if not Path(path).exists():
+        raise FileNotFoundError(f"{path} does not exist: give --config an existing YAML file")
+    try:
+        found = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+    except yaml.YAMLError as error:
+        raise ValueError(f"{path} is no YAML: {error}") from None
+    if not isinstance(found, dict):
+        raise ValueError(f"{path} holds a {type(found).__name__}, expected option: value lines")
+    return found
+
+
+def variant(base: Recipe, objective: str, seed: int) -> Recipe:
+    """The same run with another objective and seed, in a folder of its own; its own score and options."""
+    out = str(Path(base.out) / f"{objective}-seed{seed}")
+    own = {"score": None, "eta": None, "objective_options": {}}
+    keep = own if objective != base.objective else {}
+    return replace(base, objective=objective, seed=seed, out=out, **keep)
+
+
+def _processes() -> int:
+    return int(os.environ.get("WORLD_SIZE", "1"))

@@ -1,0 +1,186 @@
+"""Text tasks: prompts with what the scorer needs, and the scorer. GSM8K, reasoning-gym, a user's JSONL.
+
+A task is named by one string: `gsm8k`, `gsm8k:FOLDER`, `gym:NAME` (any dataset of reasoning-gym), or the path of a JSONL file
+with `prompt` and `answer`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tpo.llm.scorers import EXTRACT, NAMED
+from tpo.llm.scoring import Scoring
+
+if TYPE_CHECKING:
+    from datasets import Dataset
+
+GSM8K = "openai/gsm8k"
+STEP_BY_STEP = "Think step by step, then give the final answer as a number on the last line."
+IN_TAGS = "Give the final answer between <answer> and </answer>."
+HINTS = {"tag": IN_TAGS, "number": "Give the answer as a number.", "text": ""}
+
+
+@dataclass(frozen=True)
+class Task:
+    """Prompts to train on, prompts held out, and how a completion is scored."""
+
+    name: str
+    train: Dataset
+    """columns `prompt` and those that the scorer takes"""
+    held_out: Dataset
+    scorer: Mapping[str, Any]
+    """what `tpo.llm.scorers.load` takes"""
+    columns: tuple[str, ...] = ("answer",)
+    threshold: float | None = None
+
+    def scoring(self, timeout: float = 10.0, workers: int = 2) -> Scoring:
+        """The reward function for TRL; its processes start with the first call."""
+        return Scoring(self.scorer, self.columns, timeout, workers, self.threshold)
+
+
+def task(
+    name: str,
+    options: Mapping[str, Any] | None = None,
+    *,
+    scorer: str | None = None,
+    hint: str | None = None,
+    extract: str = "tag",
+    threshold: float | None = None,
+    size: int = 2000,
+    held_out: int = 100,
+    seed: int = 0,
+) -> Task:
+    """The task of that name, its prompts as one user message each.
+
+    `options` go to reasoning-gym; `hint` is added to every prompt (a fitting one by default, "" for none);
+    `extract` is how reasoning-gym answers are taken from a completion (tag, number or text); `threshold` makes
+    partial scores 0 or 1; `scorer` is a name of `tpo.llm.scorers.NAMED` or module:function, for a JSONL file.
+    """
+    if extract not in EXTRACT:
+        raise ValueError(f"extract is {extract!r}, expected one of {', '.join(EXTRACT)}")
+    for option, value in (("size", size), ("held_out", held_out)):
+        if value < 1:
+            raise ValueError(f"{option} is {value}, expected at least 1 prompt")
+    if name == "gsm8k" or name.startswith("gsm8k:"):
+        return _gsm8k(name, hint, held_out)
+    if name.startswith("gym:"):
+        made = {"seed": seed, "size": size + held_out, **(options or {})}
+        return _gym(name, made, hint, extract, threshold, held_out)
+    if name.endswith((".jsonl", ".json")):
+        return _jsonl(Path(name), scorer or "exact", hint or "", threshold, held_out)
+    raise ValueError(
+        f"unknown task {name!r}: use gsm8k, gsm8k:FOLDER, gym:NAME (a dataset of reasoning-gym, such as "
+        "gym:chain_sum), or the path of a .jsonl file with prompt and answer"
+    )
+
+
+def messages(question: str, hint: str) -> list[dict[str, str]]:
+    """A question as the one message of a conversation."""
+    return [{"role": "user", "content": f"{question}\n{hint}".strip()}]
+
+
+def _gsm8k(name: str, hint: str | None, held_out: int) -> Task:
+    hint = STEP_BY_STEP if hint is None else hint
+    folder = name.partition(":")[2]
+    if folder:
+        parts = [_read_jsonl(Path(folder) / f"{part}.jsonl") for part in ("train", "test")]
+    else:
+        from datasets import load_dataset
+
+        parts = [list(load_dataset(GSM8K, "main", split=part)) for part in ("train", "test")]
+    columns = [
+        {
+            "prompt": [messages(row["question"], hint) for row in rows],
+            "answer": [row["answer"] for row in rows],
+        }
+        for rows in (parts[0], parts[1][:held_out])
+    ]
+    return Task("gsm8k", *_datasets(*columns), {"name": "gsm8k"})
+
+
+def _gym(
+    name: str,
+    options: dict[str, Any],
+    hint: str | None,
+    extract: str,
+    threshold: float | None,
+    held_out: int,
+) -> Task:
+    import reasoning_gym as gym
+
+    dataset = name.partition(":")[2]
+    hint = HINTS[extract] if hint is None else hint
+    try:
+        data = gym.create_dataset(dataset, **options)
+    except ValueError as error:
+        from reasoning_gym.factory import DATASETS
+
+        raise ValueError(
+            f"reasoning-gym has no dataset {dataset!r} ({error}). It has {', '.join(sorted(DATASETS))}"
+        ) from error
+    rows = [
+        {"prompt": messages(data[i]["question"], hint), "index": i} for i in range(options["size"])
+    ]
+    scorer = {"name": dataset, "dataset": dataset, "options": options, "extract": extract}
+    cut = len(rows) - held_out
+    return Task(
+        name,
+        *_datasets(_columns(rows[:cut]), _columns(rows[cut:])),
+        scorer,
+        ("index",),
+        threshold,
+    )
+
+
+def _jsonl(path: Path, scorer: str, hint: str, threshold: float | None, held_out: int) -> Task:
+    if scorer not in NAMED and ":" not in scorer:
+        raise ValueError(
+            f"unknown scorer {scorer!r}. Valid names: {', '.join(NAMED)}; or an import path module:function"
+        )
+    rows = _read_jsonl(path)
+    for line, row in enumerate(rows, 1):
+        missing = [name for name in ("prompt", "answer") if name not in row]
+        if missing:
+            raise ValueError(f"{path}, line {line} has no {' and no '.join(missing)}")
+    if len(rows) <= held_out:
+        raise ValueError(
+            f"{path} has {len(rows)} prompts and held_out is {held_out}: set held_out to at most {len(rows) - 1}"
+        )
+    parts = [
+        {
+            "prompt": [
+                messages(row["prompt"], hint) if isinstance(row["prompt"], str) else row["prompt"]
+                for row in part
+            ],
+            "answer": [str(row["answer"]) for row in part],
+        }
+        for part in (rows[:-held_out], rows[-held_out:])
+    ]
+    return Task(path.name, *_datasets(*parts), {"name": scorer}, ("answer",), threshold)
+
+
+def _read_jsonl(path: Path) -> list[dict[str, Any]]:
+    if not path.exists():
+        raise FileNotFoundError(f"{path} does not exist: give the path of a JSONL file")
+    rows = []
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        if line.strip():
+            try:
+                rows.append(json.loads(line))
+            except json.JSONDecodeError as error:
+                raise ValueError(f"{path}, line {number} is no JSON: {error}") from None
+    return rows
+
+
+def _columns(rows: list[dict[str, Any]]) -> dict[str, list[Any]]:
+    return {name: [row[name] for row in rows] for name in rows[0]}
+
+
+def _datasets(*columns: Mapping[str, list[Any]]) -> tuple[Dataset, ...]:
+    from datasets import Dataset
+
+    return tuple(Dataset.from_dict(dict(one)) for one in columns)

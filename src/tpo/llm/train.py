@@ -1,0 +1,216 @@
+"""Train a language model by a recipe: tokenizer, task, trainer, evaluation, a saved model with its card.
+
+DIR/recipe.json          what was asked for
+DIR/log.jsonl            every step's numbers
+DIR/samples.jsonl        the last rollout batch
+DIR/evaluations.jsonl    greedy accuracy and pass@k on held-out prompts
+DIR/checkpoints          TRL's, to resume from
+DIR/model                the final model (safetensors), its tokenizer and card
+DIR/result.json          where it ended, and provenance; there when the run is complete
+"""
+
+from __future__ import annotations
+
+import platform
+import time
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from transformers import TrainerCallback
+from transformers.trainer_callback import PrinterCallback
+from transformers.trainer_utils import get_last_checkpoint
+
+from tpo.llm import models
+from tpo.llm.card import card
+from tpo.llm.evaluation import as_text, evaluate
+from tpo.llm.files import read_json, read_lines, write_json, write_lines, write_text
+from tpo.llm.progress import Progress
+from tpo.llm.recipe import Recipe
+from tpo.llm.tasks import Task, task
+from tpo.llm.trainer import TargetPolicyTrainer
+from tpo.version import __version__
+
+
+def train(recipe: Recipe, resume: bool = False, quiet: bool = False) -> dict[str, Any]:
+    """Run the recipe and return what stands in result.json; a finished run is not run again."""
+    out = Path(recipe.out)
+    started(recipe, out, resume)
+    done = read_json(out / "result.json")
+    if done is not None:
+        found: dict[str, Any] = done
+        return found
+    start = time.perf_counter()
+    name = models.prepared(recipe.model, out / "base")
+    tokenizer = models.read_tokenizer(name)
+    chosen = text_task(recipe, tokenizer)
+    trainer = make_trainer(recipe, name, tokenizer, chosen)
+    trainer.remove_callback(PrinterCallback)
+    trainer.add_callback(Progress(trainer, out, recipe.samples, quiet))
+    trainer.add_callback(Evaluator(trainer, recipe, chosen))
+    checkpoint = get_last_checkpoint(trainer.args.output_dir) if resume and _any(out) else None
+    trainer.train(resume_from_checkpoint=checkpoint)
+    return _finished(recipe, trainer, tokenizer, time.perf_counter() - start)
+
+
+def started(recipe: Recipe, out: Path, resume: bool) -> None:
+    """Make the folder; an earlier run of another recipe, or without `resume`, is left alone."""
+    before = read_json(out / "recipe.json")
+    asked = {k: v for k, v in recipe.plain().items() if k != "out"}
+    if before is None:
+        if resume:
+            raise ValueError(f"--resume, but {out} holds no run: leave --resume out, or give its --out")
+        out.mkdir(parents=True, exist_ok=True)
+        write_json(out / "recipe.json", asked)
+        return
+    if not resume:
+        raise ValueError(f"{out} holds a run already: add --resume to go on, or choose another --out")
+    changed = [k for k in asked if asked[k] != before.get(k) and k not in _MAY_CHANGE]
+    if changed:
+        raise ValueError(
+            f"{out} was started with another {', '.join(changed)} "
+            f"({', '.join(repr(before.get(k)) for k in changed)}): give the same, or another --out"
+        )
+
+
+_MAY_CHANGE = ("samples", "report_to", "workers", "timeout", "save_every")
+
+
+def text_task(recipe: Recipe, tokenizer: Any) -> Task:
+    """The recipe's task; its conversations become plain text for a model without a chat template."""
+    found = task(
+        recipe.task,
+        recipe.task_options,
+        scorer=recipe.scorer,
+        hint=recipe.hint,
+        extract=recipe.extract,
+        threshold=recipe.threshold,
+        size=recipe.size,
+        held_out=recipe.held_out,
+    )
+    if getattr(tokenizer, "chat_template", None):
+        return found
+
+    def plain(row: dict[str, Any]) -> dict[str, Any]:
+        return {"prompt": as_text(tokenizer, row["prompt"])}
+
+    parts = [_plain_prompts(part, plain) for part in (found.train, found.held_out)]
+    return Task(found.name, *parts, found.scorer, found.columns, found.threshold)
+
+
+def _plain_prompts(part: Any, plain: Any) -> Any:
+    from datasets import Dataset
+
+    columns = {name: list(part[name]) for name in part.column_names}
+    columns["prompt"] = [plain({"prompt": prompt})["prompt"] for prompt in columns["prompt"]]
+    return Dataset.from_dict(columns)
+
+
+def make_trainer(recipe: Recipe, name: str, tokenizer: Any, chosen: Task) -> TargetPolicyTrainer:
+    """The trainer of a recipe."""
+    lora = None
+    if recipe.lora:
+        from peft import LoraConfig
+
+        lora = LoraConfig(
+            r=recipe.lora, lora_alpha=2 * recipe.lora, target_modules="all-linear", task_type="CAUSAL_LM"
+        )
+    return TargetPolicyTrainer(
+        name,
+        chosen.scoring(recipe.timeout, recipe.workers),
+        recipe.config(),
+        train_dataset=chosen.train,
+        processing_class=tokenizer,
+        peft_config=lora,
+    )
+
+
+class Evaluator(TrainerCallback):  # type: ignore[misc]
+    """Evaluates on held-out prompts before, every so often, and after; into DIR/evaluations.jsonl."""
+
+    def __init__(self, trainer: TargetPolicyTrainer, recipe: Recipe, chosen: Task) -> None:
+        """With a scorer of its own, so that failures in evaluation are not counted for training."""
+        self.trainer, self.recipe, self.task = trainer, recipe, chosen
+        self.scoring = chosen.scoring(recipe.timeout, recipe.workers)
+        self.path = Path(recipe.out) / "evaluations.jsonl"
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        """Before the first step; after a resume only what lies ahead."""
+        write_lines(self.path, [r for r in read_lines(self.path) if r["step"] <= state.global_step])
+        self._evaluate(state)
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        """Every `eval_every` steps."""
+        if self.recipe.eval_every and state.global_step % self.recipe.eval_every == 0:
+            self._evaluate(state)
+
+    def on_train_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        """After the last step."""
+        self._evaluate(state)
+        self.scoring.close()
+
+    def _evaluate(self, state: Any) -> None:
+        rows = read_lines(self.path)
+        if any(row["step"] == state.global_step for row in rows) or not state.is_world_process_zero:
+            return
+        trainer = self.trainer
+        found = evaluate(
+            trainer.accelerator.unwrap_model(trainer.model),
+            trainer.processing_class,
+            self.task.held_out,
+            self.scoring,
+            k=self.recipe.eval_samples,
+            max_new_tokens=self.recipe.max_tokens,
+            temperature=self.recipe.temperature,
+            success=trainer.args.success,
+        )
+        write_lines(self.path, [*rows, {"step": state.global_step, **found._asdict()}])
+
+
+def _finished(
+    recipe: Recipe, trainer: TargetPolicyTrainer, tokenizer: Any, seconds: float
+) -> dict[str, Any]:
+    out = Path(recipe.out)
+    trainer.save_model(str(out / "model"))
+    rewards = [f for f in trainer.reward_funcs if hasattr(f, "failures")]
+    result = {
+        "steps": trainer.state.global_step,
+        "evaluations": read_lines(out / "evaluations.jsonl"),
+        "skipped_steps": trainer.skipping.skipped,
+        "skips": trainer.skipping.reports,
+        "reward_failures": {k: v for f in rewards for k, v in f.failures.counts.items()},
+        "seconds": seconds,
+        "provenance": provenance(trainer),
+    }
+    if trainer.accelerator.is_main_process:
+        tokenizer.save_pretrained(out / "model")
+        write_text(out / "model" / "README.md", card(recipe, result))
+        write_json(out / "result.json", result)
+    for reward in trainer.reward_funcs:
+        if hasattr(reward, "close"):
+            reward.close()
+    return result
+
+
+def provenance(trainer: Any) -> dict[str, Any]:
+    """With what and on what the run was made."""
+    packages = ("numpy", "torch", "transformers", "trl", "peft", "accelerate", "datasets", "vllm")
+    return {
+        "tpo": __version__,
+        "versions": {name: found for name in packages if (found := _version(name))},
+        "python": platform.python_version(),
+        "device": str(trainer.accelerator.device),
+        "processes": trainer.accelerator.num_processes,
+        "date": time.strftime("%Y-%m-%d", time.gmtime()),
+    }
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+def _any(out: Path) -> bool:
+    return (out / "checkpoints").exists()
