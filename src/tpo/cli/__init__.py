@@ -6,10 +6,10 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from tpo.cli import bench, compare, demo, doctor, report, run, studies
+from tpo.cli import bench, compare, demo, doctor, report, run, studies, train
 from tpo.version import __version__
 
-COMMANDS = (demo, studies, run, compare, report, bench, doctor)
+COMMANDS = (demo, studies, run, compare, report, train, bench, doctor)
 
 
 def parser() -> argparse.ArgumentParser:

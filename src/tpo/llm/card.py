@@ -13,7 +13,7 @@ def card(recipe: Recipe, result: dict[str, Any]) -> str:
     base = f"base_model: {recipe.model}\n" if "/" in recipe.model and recipe.model[0] not in "/." else ""
     lines = [
         f"---\n{base}library_name: {library}\ntags:\n- trl\n- tpo\n- reinforcement-learning\n---",
-        f"# {_name(recipe.model)}, trained with {recipe.objective} on {recipe.task}",
+        f"# {_name(recipe.model)}, trained with {recipe.objective} on {_name(recipe.task)}",
         "Reinforcement learning from verifiable rewards with "
         "[target policy optimization](https://arxiv.org/abs/2604.06159) (`tpo train`).",
         "## Recipe",
@@ -32,10 +32,12 @@ def card(recipe: Recipe, result: dict[str, Any]) -> str:
 def _told(recipe: Recipe) -> dict[str, Any]:
     """The options that say something; a folder of this machine does not."""
     hidden = ("out", "model", "report_to", "samples", "workers", "cpu")
-    return {k: v for k, v in recipe.plain().items() if k not in hidden and v not in (None, {}, "")}
+    told = {k: v for k, v in recipe.plain().items() if k not in hidden and v not in (None, {}, "")}
+    return told | {"task": _name(recipe.task)}
 
 
 def _name(model: str) -> str:
+    """The last part of a name or path."""
     return model.rstrip("/").rpartition("/")[2]
 
 

@@ -33,10 +33,11 @@ def score_metrics(group: tpo.Group, success: float) -> dict[str, float]:
 
 def fit_metrics(
     generation: Generation, fit: Fit | None, rows: torch.Tensor | None, success: float
-) -> dict[str, float]:
+) -> dict[str, torch.Tensor]:
     """KL(q‖p), effective candidates and target mass on winners; nothing where the objective has no target.
 
-    `rows` are those whose log-probs are known, whole groups; None for all.
+    `rows` are those whose log-probs are known, whole groups; None for all. The mass is NaN where no group has
+    both outcomes.
     """
     if fit is None or not isinstance(fit.signal, TargetSignal):
         return {}
@@ -49,9 +50,12 @@ def fit_metrics(
     mass = diagnostics.target_mass(q, generation.group.total[own], valid, success)
     kl = torch.where(present, diagnostics.kl(q, log_scores, valid), 0.0)
     effective = diagnostics.effective_candidates(log_scores, valid)
-    numbers = torch.stack([kl.sum() / n, effective.sum() / n, mass.winners]).tolist()
-    names = ("target/kl", "target/effective_candidates", "target/mass_on_winners")
-    return dict(zip(names, numbers, strict=True))
+    mixed = mass.winners + mass.losers > 0
+    return {
+        "target/kl": kl.sum() / n,
+        "target/effective_candidates": effective.sum() / n,
+        "target/mass_on_winners": torch.where(mixed, mass.winners, torch.nan),
+    }
 
 
 class Watch:

@@ -183,6 +183,7 @@ def _finished(
         "provenance": provenance(trainer),
     }
     if trainer.accelerator.is_main_process:
+        (out / "model" / "training_args.bin").unlink(missing_ok=True)  # a pickle; recipe.json says it all
         tokenizer.save_pretrained(out / "model")
         write_text(out / "model" / "README.md", card(recipe, result))
         write_json(out / "result.json", result)

@@ -246,7 +246,11 @@ class TargetPolicyTrainer(GRPOTrainer):  # type: ignore[misc]
     def _note_fit(
         self, generation: Generation, fit: Fit | None, rows: Tensor | None = None
     ) -> None:
-        found = fit_metrics(generation, fit, rows, self.args.success)
+        own = fit_metrics(generation, fit, rows, self.args.success)
+        if not own:
+            return
+        ranks = self.accelerator.gather(torch.stack(list(own.values()))[None]).nanmean(0)
+        found = dict(zip(own, ranks.tolist(), strict=True))
         self._note(**found)
         if not generation.watched:
             generation.watched = True

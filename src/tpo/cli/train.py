@@ -1,0 +1,127 @@
+"""`tpo train`: reinforcement learning of a language model on a task with a verifiable score."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+from typing import Any
+
+PRESETS = ("paper", "small")
+
+_OPTIONS: dict[str, tuple[Any, str]] = {
+    "model": (str, "a hub name, a folder, or a .gguf file"),
+    "task": (str, "gsm8k, gsm8k:FOLDER, gym:NAME (reasoning-gym), or a .jsonl file"),
+    "objective": (str, "a name of tpo.objectives(), without a critic (tpo)"),
+    "out": (str, "folder of the run (tpo-output)"),
+    "score": (str, "sequence score: sum, mean, ratio, mean_ratio (ratio for tpo)"),
+    "eta": (float, "temperature of the target"),
+    "learning_rate": (float, "of AdamW (1e-5)"),
+    "prompts": (int, "per rollout batch"),
+    "group_size": (int, "completions per prompt, K"),
+    "iterations": (int, "passes over a rollout batch (1)"),
+    "steps": (int, "optimiser steps (100)"),
+    "micro_batch": (int, "completions per forward pass and device (K)"),
+    "max_tokens": (int, "per completion"),
+    "temperature": (float, "of sampling (1.0)"),
+    "beta": (float, "strength of the KL to the initial model"),
+    "lora": (int, "rank of LoRA; 0 trains all weights"),
+    "seed": (int, "of sampling and prompts' order (0)"),
+    "scorer": (str, "for a .jsonl task: number, exact, contains, gsm8k, or module:function"),
+    "hint": (str, "added to every prompt"),
+    "extract": (str, "how a gym answer is found: tag, number or text (tag)"),
+    "threshold": (float, "a score above it counts 1, any other 0"),
+    "size": (int, "prompts of a gym task (2000)"),
+    "held_out": (int, "prompts kept for evaluation (100)"),
+    "eval_every": (int, "steps between evaluations (before and after only)"),
+    "eval_samples": (int, "completions per held-out prompt for pass@k (8)"),
+    "save_every": (int, "steps between checkpoints (50)"),
+    "timeout": (float, "seconds for the score of one completion (10)"),
+    "report_to": (str, "tensorboard, wandb or trackio (none)"),
+    "samples": (int, "completions to show with every step (0)"),
+}
+_FLAGS = {
+    "keep_truncated": "truncated completions stay in their group",
+    "vllm": "sample with vLLM",
+    "cpu": "train on the CPU",
+}
+_TABLES = {
+    "task_options": "options of a gym dataset, as JSON",
+    "objective_options": "options of the objective, as JSON",
+    "trl": "further options of TRL's GRPOConfig, as JSON",
+}
+
+
+def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """`tpo train`"""
+    command = commands.add_parser(
+        "train",
+        help="train a language model on a task with a verifiable score",
+        description="--model, --task and --objective suffice; the rest is the paper's recipe.",
+        argument_default=argparse.SUPPRESS,
+    )
+    for name, (kind, text) in _OPTIONS.items():
+        command.add_argument(_flag(name), type=kind, help=text, dest=name, metavar=kind.__name__.upper())
+    for name, text in _FLAGS.items():
+        command.add_argument(_flag(name), action="store_true", help=text, dest=name)
+    for name, text in _TABLES.items():
+        command.add_argument(_flag(name), type=json.loads, help=text, dest=name, metavar="JSON")
+    command.add_argument("--preset", choices=PRESETS, default="paper", help="where values start from")
+    command.add_argument("--config", default=None, metavar="FILE", help="a YAML file of options")
+    command.add_argument("--resume", action="store_true", default=False, help="go on from --out")
+    command.add_argument(
+        "--compare", default=None, metavar="A,B", help="train several objectives alike, and compare them"
+    )
+    command.add_argument("--seeds", type=int, default=1, help="of a comparison (1)")
+    command.set_defaults(run=main)
+
+
+def main(args: argparse.Namespace) -> int:
+    """Train, or compare; print where it ended."""
+    from tpo.llm.recipe import read_yaml, recipe
+
+    given = {k: v for k, v in vars(args).items() if k in {**_OPTIONS, **_FLAGS, **_TABLES}}
+    file = read_yaml(args.config) if args.config else {}
+    chosen = recipe(given, file, args.preset)
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+    _need_packages()
+    if args.compare:
+        return _compare(chosen, args)
+    from tpo.llm.train import train
+
+    result = train(chosen, resume=args.resume)
+    print(f"{result['steps']} steps in {result['seconds']:.0f} s; held-out prompts:")
+    for row in result["evaluations"]:
+        print(
+            f"  step {row['step']:>5}  greedy {row['greedy']:.1%}  "
+            f"mean score {row['sampled']:.3f}  pass@{row['k']} {row['pass_at_k']:.1%}"
+        )
+    print(f"model, card and logs are in {chosen.out}")
+    return 0
+
+
+def _compare(chosen: Any, args: argparse.Namespace) -> int:
+    from tpo.llm.compare import comparison
+
+    names = [name for name in args.compare.split(",") if name]
+    found = comparison(chosen, names, args.seeds, args.resume)
+    print(f"{'method':16}{'metric':28}{'mean':>10}{'n':>4}")
+    for row in found["table"]["rows"]:
+        mean = "" if row["mean"] is None else f"{row['mean']:.3f}"
+        print(f"{row['method']:16}{row['metric']:28}{mean:>10}{row['n']:>4}")
+    print(f"comparison.json and curves.npz are in {chosen.out}")
+    return 0
+
+
+def _need_packages() -> None:
+    from tpo.cli.doctor import PARTS, installed
+
+    missing = [name for name in PARTS["llm"] if installed(name) is None]
+    if missing:
+        raise ModuleNotFoundError(
+            f"tpo train needs {', '.join(missing)}: pip install 'tpo[llm]'", name=missing[0]
+        )
+
+
+def _flag(name: str) -> str:
+    return "--" + name.replace("_", "-")

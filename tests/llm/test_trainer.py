@@ -1,0 +1,228 @@
+"""The trainer beyond its gradient: options, broken steps, logs, warnings, failing rewards."""
+
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("trl")
+import tiny_model
+import torch
+
+import tpo
+from tpo.llm import TargetPolicyTrainer
+from tpo.llm.coupling import coupled
+from tpo.llm.guard import Guarded
+from tpo.llm.hooks import check_hooks, regrouped
+
+
+def trainer(folder: Path, reward: Any = tiny_model.reward, **changes: Any) -> TargetPolicyTrainer:
+    return TargetPolicyTrainer(
+        tiny_model.model(),
+        reward,
+        tiny_model.config(folder, **changes),
+        train_dataset=tiny_model.prompts(),
+        processing_class=tiny_model.tokenizer(),
+    )
+
+
+def weights(made: TargetPolicyTrainer) -> torch.Tensor:
+    return tiny_model.flat(made.model.parameters())
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"off_policy_mask_threshold": 0.5}, "off_policy_mask_threshold is 0.5.*cannot work.*=None"),
+        ({"top_entropy_quantile": 0.2}, "top_entropy_quantile is 0.2.*Set top_entropy_quantile=1.0"),
+        ({"entropy_coef": 0.1}, "entropy_coef is 0.1"),
+        ({"loss_type": "grpo"}, "loss_type is 'grpo'.*objective='grpo'"),
+        ({"importance_sampling_level": "sequence"}, "importance_sampling_level.*gspo"),
+        ({"scale_rewards": "none"}, "scale_rewards is 'none'.*dr_grpo"),
+        ({"epsilon": 0.1}, "epsilon is 0.1.*objective_options"),
+        ({"num_generations": 3}, "num_generations is 3.*8 completions.*6 or 9 completions, or num_generations=2"),
+        ({"num_generations": 1}, "num_generations is 1: a group needs at least 2"),
+        ({"objective": "gpro"}, "unknown objective 'gpro'.*Valid names: tpo"),
+        ({"objective": "vapo"}, "'vapo' needs a critic.*'tpo', 'grpo' or 'rloo'"),
+        ({"objective": "remax"}, "'remax' needs baseline.*'rloo'"),
+        ({"objective": "grpo", "score": "mean"}, "score is 'mean', and objective 'grpo' has no score"),
+        ({"objective": "grpo", "eta": 2.0}, "eta is 2.0, and objective 'grpo' has no eta"),
+        ({"score": "median"}, "option score is 'median'.*'ratio'"),
+        ({"objective_options": {"beta": 0.1}}, "beta, which is an option of the config"),
+    ],
+)  # fmt: skip
+def test_impossible_options_name_themselves_and_what_works(
+    tmp_path: Path, changes: dict[str, Any], words: str
+) -> None:
+    with pytest.raises((ValueError, TypeError), match=words):
+        tiny_model.config(tmp_path, **changes)
+
+
+def test_sequence_parallel_is_refused(tmp_path: Path) -> None:
+    from accelerate.parallelism_config import ParallelismConfig
+
+    with pytest.raises(ValueError, match="cp_size is 2.*Set cp_size=1"):
+        tiny_model.config(tmp_path, parallelism_config=ParallelismConfig(cp_size=2))
+
+
+def test_defaults_are_those_for_language_models(tmp_path: Path) -> None:
+    assert tiny_model.config(tmp_path).build() == tpo.objective("tpo", score="ratio")
+    assert tiny_model.config(tmp_path, objective="lpo").build() == tpo.objective("lpo")
+    assert tiny_model.config(tmp_path, objective="grpo").build() == tpo.objective("grpo", beta=0.0)
+    assert tiny_model.config(tmp_path, eta=0.5).build().eta == 0.5
+    assert tiny_model.config(tmp_path).disable_dropout
+
+
+def test_a_plain_grpo_config_is_refused(tmp_path: Path) -> None:
+    from trl import GRPOConfig
+
+    with pytest.raises(TypeError, match="args is a GRPOConfig, expected a tpo.llm.TargetPolicyConfig"):
+        TargetPolicyTrainer(tiny_model.model(), tiny_model.reward, GRPOConfig(str(tmp_path), use_cpu=True, bf16=False))  # fmt: skip
+
+
+def test_a_trl_without_a_hook_is_named() -> None:
+    with pytest.raises(ImportError, match=r"has no _calculate_rewards.*install trl>=1.14"):
+        check_hooks(object)
+
+
+def test_which_objectives_look_at_other_candidates() -> None:
+    """By hand: a ratio score reads 0 for everyone at the snapshot; GRPO's ratio is a candidate's own."""
+    expected = {
+        ("tpo", "sum"): (True, True),
+        ("tpo", "mean"): (True, True),
+        ("tpo", "ratio"): (False, True),
+        ("lpo", "mean_ratio"): (False, True),
+    }
+    for (name, score), answer in expected.items():
+        objective = tpo.objective(name, score=score)
+        assert (coupled(objective, False), coupled(objective, True)) == answer
+    assert not coupled(tpo.objective("grpo", beta=0.1), True)
+    assert not coupled(tpo.objective("rloo"), True)
+    assert coupled(tpo.objective("rebel"), True)
+
+
+def test_regrouping_keeps_every_row_and_makes_groups_whole() -> None:
+    rows = torch.tensor([5, 0, 7, 2, 1, 4, 3, 6])
+    batches = [{"row": part, "x": 10 * part, "n": torch.tensor(8)} for part in rows.split(4)]
+    found = regrouped(batches, 4)
+    assert [sorted(batch["row"].tolist()) for batch in found] == [[4, 5, 6, 7], [0, 1, 2, 3]]
+    assert all((batch["x"] == 10 * batch["row"]).all() for batch in found)
+
+
+def test_a_step_with_a_nan_is_skipped_counted_and_traced_to_its_group(tmp_path: Path) -> None:
+    made = trainer(tmp_path, max_steps=3, per_device_train_batch_size=2, gradient_accumulation_steps=4)
+    broken: dict[str, Any] = {}
+    forward = made._forward
+
+    def nan_once(model: Any, inputs: Any, **options: Any) -> Any:
+        log_probs, *rest = forward(model, inputs, **options)
+        if made.state.global_step == 1 and torch.is_grad_enabled() and not broken:
+            broken["group"] = int(inputs["row"][0]) // 4
+            broken["before"] = weights(made).clone()
+            factor = torch.ones_like(log_probs)
+            factor[0] = torch.nan
+            log_probs = log_probs * factor
+        return (log_probs, *rest)
+
+    made._forward = nan_once
+    with pytest.warns(UserWarning, match=r"step 1 was skipped \(1 so far\).*group \d.*prompt: w"):
+        made.train()
+    assert made.skipping.skipped == 1
+    report = made.skipping.reports[0]
+    assert report["step"] == 1
+    assert report["groups"] == [broken["group"]]
+    assert report["prompts"][0].startswith("w")
+    logged = [row["skipped_steps"] for row in made.state.log_history if "skipped_steps" in row]
+    assert logged == [0.0, 1.0, 0.0]
+    assert weights(made).isfinite().all()
+
+
+def test_a_skipped_step_moves_nothing(tmp_path: Path) -> None:
+    made = trainer(tmp_path, max_steps=1)
+    before = weights(made).clone()
+
+    def poison(gradient: torch.Tensor) -> torch.Tensor:
+        return gradient * torch.inf
+
+    next(made.model.parameters()).register_hook(poison)  # finite loss, infinite gradient
+    with pytest.warns(UserWarning, match="its gradient is NaN or infinite, because of group 0, 1"):
+        made.train()
+    assert torch.equal(weights(made), before)
+
+
+def test_what_is_logged(tmp_path: Path) -> None:
+    """One prompt solved by all, one by none, one by half: shares by hand."""
+    by_prompt: dict[str, int] = {}
+
+    def reward(prompts: list[str], completions: list[str], **_: Any) -> list[float]:
+        scores = []
+        for prompt in prompts:
+            seen = by_prompt[prompt] = by_prompt.get(prompt, 0) + 1
+            kind = list(by_prompt).index(prompt) % 4
+            scores.append([1.0, 0.0, float(seen % 2), float(seen % 2)][kind])
+        return scores
+
+    made = trainer(tmp_path, reward, max_steps=1, gradient_accumulation_steps=4)
+    made.train()
+    row = made.state.log_history[0]
+    assert row["groups/zero_variance"] == 0.5
+    assert row["groups/all_fail"] == row["groups/all_pass"] == 0.25
+    assert row["pass@4"] == 0.75
+    # scores ±1 after standardising: q is e/(2e + 2/e) on each of two winners, and p is uniform
+    assert row["target/mass_on_winners"] == pytest.approx(0.8807971, abs=1e-5)
+    # per mixed group KL(q‖uniform) = log 4 - H(q) = 0.3278082; half of the groups are mixed
+    assert row["target/kl"] == pytest.approx(0.3278082 / 2, abs=1e-5)
+    assert row["target/effective_candidates"] == pytest.approx(4.0, abs=1e-4)
+    assert row["reward_time"] > 0
+    assert row["entropy"] > 0
+
+
+def test_the_sum_score_on_long_completions_is_warned_about(tmp_path: Path) -> None:
+    made = trainer(tmp_path, score="sum", max_completion_length=30, patience=3, max_steps=5, learning_rate=1e-6)
+    with pytest.warns(UserWarning, match=r"effective candidates now.*score='sum'.*Set score='ratio'"):
+        made.train()
+
+
+def test_groups_without_a_signal_are_warned_about(tmp_path: Path) -> None:
+    def nothing(completions: list[str], **_: Any) -> list[float]:
+        return [0.0] * len(completions)
+
+    made = trainer(tmp_path, nothing, patience=2, max_steps=2)
+    with pytest.warns(UserWarning, match="carried no signal.*nearly all fail.*easier prompts"):
+        made.train()
+
+
+def test_a_reward_that_raises_or_hangs_costs_its_rows_only(tmp_path: Path) -> None:
+    calls: list[int] = []
+
+    def moody(completions: list[str], **_: Any) -> list[float]:
+        calls.append(1)
+        if len(calls) == 1:
+            raise RuntimeError("no such file")
+        if len(calls) == 2:
+            time.sleep(30)
+        return tiny_model.reward(completions)
+
+    made = trainer(tmp_path, moody, reward_timeout=0.5, max_steps=3)
+    start = time.perf_counter()
+    with pytest.warns(RuntimeWarning, match="could not be scored") as seen:
+        made.train()
+    assert time.perf_counter() - start < 25  # it did not wait for the one that hangs
+    assert {str(w.message).split("(")[1].split(":")[0] for w in seen if "scored" in str(w.message)} == {"raised", "hung"}  # fmt: skip
+    failures = [row["reward_failures"] for row in made.state.log_history if "reward_failures" in row]
+    assert failures == [1.0, 1.0, 0.0]
+    assert weights(made).isfinite().all()
+
+
+@pytest.mark.filterwarnings("ignore:a completion could not be scored:RuntimeWarning")
+def test_guarded_rewards_one_by_one() -> None:
+    def odd(completions: list[str], **_: Any) -> list[Any]:
+        return [1, None, float("nan"), float("inf"), "no", True]
+
+    guarded = Guarded(odd, timeout=5.0)
+    assert guarded(prompts=[""] * 6, completions=[""] * 6) == [1.0, None, None, None, None, 1.0]
+    assert guarded.failures.counts == {"not finite": 2, "no number": 1}
+    assert guarded(prompts=[""] * 2, completions=[""] * 2) == [None, None]  # six for two
+    assert guarded.failures.counts["shape"] == 1
+    assert guarded.__name__ == "odd"
