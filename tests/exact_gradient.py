@@ -10,11 +10,11 @@ import copy
 from contextlib import nullcontext
 from typing import Any
 
-import tiny_model
 import torch
 from accelerate.utils import gather_object
 from transformers import TrainerCallback
 
+import tiny_model
 import tpo
 from tpo.llm import TargetPolicyTrainer
 
@@ -100,7 +100,9 @@ class Checked(TargetPolicyTrainer):
 
     def _group(self, batch: dict[str, Any]) -> tpo.Group:
         T = batch["old"].shape[2]
-        mask = torch.tensor([row["mask"] + [False] * (T - len(row["mask"])) for row in batch["rows"]])
+        mask = torch.tensor(
+            [row["mask"] + [False] * (T - len(row["mask"])) for row in batch["rows"]]
+        )
         rewards = batch["rewards"].reshape(-1, self.num_generations, batch["rewards"].shape[-1])
         scores = torch.where(rewards.isnan(), 0.0, rewards)
         return tpo.Group(
@@ -122,9 +124,7 @@ class Checked(TargetPolicyTrainer):
             for rows in [rows for k, rows in self._micro if k == j]:
                 own = torch.zeros(log_probs.shape[0] * log_probs.shape[1], dtype=torch.bool)
                 own[rows] = True
-                x = torch.where(
-                    own.reshape(*log_probs.shape[:2], 1), log_probs, log_probs.detach()
-                )
+                x = torch.where(own.reshape(*log_probs.shape[:2], 1), log_probs, log_probs.detach())
                 total = total + self.objective.loss(x, signal)
                 if self.beta and not hasattr(self.objective, "beta"):
                     total = total + self.beta * self._kl(x, group)
@@ -132,8 +132,7 @@ class Checked(TargetPolicyTrainer):
         scale = self.args.steps_per_generation / self.args.gradient_accumulation_steps
         gradients = torch.autograd.grad(total * scale, weights, allow_unused=True)
         return tiny_model.flat(
-            torch.zeros_like(w) if g is None else g
-            for w, g in zip(weights, gradients, strict=True)
+            torch.zeros_like(w) if g is None else g for w, g in zip(weights, gradients, strict=True)
         )
 
     @staticmethod
@@ -151,7 +150,11 @@ class _Compare(TrainerCallback):
 
     def on_pre_optimizer_step(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         trainer = self.trainer
-        weights = [p for p in trainer.accelerator.unwrap_model(trainer.model).parameters() if p.requires_grad]
+        weights = [
+            p
+            for p in trainer.accelerator.unwrap_model(trainer.model).parameters()
+            if p.requires_grad
+        ]
         ours = tiny_model.flat(torch.zeros_like(p) if p.grad is None else p.grad for p in weights)
         exact = trainer.reference_gradient()
         assert exact.norm() > 0

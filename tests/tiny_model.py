@@ -59,7 +59,8 @@ def prompts(n: int = 64) -> Dataset:
 def reward(completions: list[str], **_: Any) -> list[float]:
     """Depends on the text alone: the share of words that are digits or start with w1."""
     return [
-        sum(word.isdigit() or word.startswith("w1") for word in text.split()) / (len(text.split()) or 1)
+        sum(word.isdigit() or word.startswith("w1") for word in text.split())
+        / (len(text.split()) or 1)
         for text in completions
     ]
 

@@ -10,16 +10,19 @@ from typing import Any
 import pytest
 
 pytest.importorskip("trl")
+from peft import LoraConfig
+
 import tiny_model
 from exact_gradient import Checked
-from peft import LoraConfig
 
 ROOT = Path(__file__).parent.parent.parent
 SPLIT = {"per_device_train_batch_size": 3, "gradient_accumulation_steps": 4}
 HALVES = {"per_device_train_batch_size": 2, "gradient_accumulation_steps": 4}
 
 
-def checked(folder: Path, reward: Any = tiny_model.reward, lora: Any = None, **changes: Any) -> Checked:
+def checked(
+    folder: Path, reward: Any = tiny_model.reward, lora: Any = None, **changes: Any
+) -> Checked:
     model: Any = tiny_model.saved(folder / "model") if "beta" in changes else tiny_model.model()
     trainer = Checked(
         model,
@@ -92,7 +95,9 @@ def some_missing(completions: list[str], **_: Any) -> list[float | None]:
 
 
 @pytest.mark.filterwarnings("ignore:a completion could not be scored:RuntimeWarning")
-@pytest.mark.parametrize("layout", [{"gradient_accumulation_steps": 4}, SPLIT], ids=["whole", "split"])
+@pytest.mark.parametrize(
+    "layout", [{"gradient_accumulation_steps": 4}, SPLIT], ids=["whole", "split"]
+)
 def test_truncated_and_unscored_completions_are_no_candidates(
     tmp_path: Path, layout: dict[str, int]
 ) -> None:

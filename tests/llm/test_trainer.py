@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 pytest.importorskip("trl")
-import tiny_model
 import torch
 
+import tiny_model
 import tpo
 from tpo.llm import TargetPolicyTrainer
 from tpo.llm.coupling import coupled
@@ -77,7 +77,9 @@ def test_defaults_are_those_for_language_models(tmp_path: Path) -> None:
 def test_a_plain_grpo_config_is_refused(tmp_path: Path) -> None:
     from trl import GRPOConfig
 
-    with pytest.raises(TypeError, match="args is a GRPOConfig, expected a tpo.llm.TargetPolicyConfig"):
+    with pytest.raises(
+        TypeError, match="args is a GRPOConfig, expected a tpo.llm.TargetPolicyConfig"
+    ):
         TargetPolicyTrainer(tiny_model.model(), tiny_model.reward, GRPOConfig(str(tmp_path), use_cpu=True, bf16=False))  # fmt: skip
 
 
@@ -111,7 +113,9 @@ def test_regrouping_keeps_every_row_and_makes_groups_whole() -> None:
 
 
 def test_a_step_with_a_nan_is_skipped_counted_and_traced_to_its_group(tmp_path: Path) -> None:
-    made = trainer(tmp_path, max_steps=3, per_device_train_batch_size=2, gradient_accumulation_steps=4)
+    made = trainer(
+        tmp_path, max_steps=3, per_device_train_batch_size=2, gradient_accumulation_steps=4
+    )
     broken: dict[str, Any] = {}
     forward = made._forward
 
@@ -179,8 +183,12 @@ def test_what_is_logged(tmp_path: Path) -> None:
 
 
 def test_the_sum_score_on_long_completions_is_warned_about(tmp_path: Path) -> None:
-    made = trainer(tmp_path, score="sum", max_completion_length=30, patience=3, max_steps=5, learning_rate=1e-6)
-    with pytest.warns(UserWarning, match=r"effective candidates now.*score='sum'.*Set score='ratio'"):
+    made = trainer(
+        tmp_path, score="sum", max_completion_length=30, patience=3, max_steps=5, learning_rate=1e-6
+    )
+    with pytest.warns(
+        UserWarning, match=r"effective candidates now.*score='sum'.*Set score='ratio'"
+    ):
         made.train()
 
 
@@ -210,7 +218,9 @@ def test_a_reward_that_raises_or_hangs_costs_its_rows_only(tmp_path: Path) -> No
         made.train()
     assert time.perf_counter() - start < 25  # it did not wait for the one that hangs
     assert {str(w.message).split("(")[1].split(":")[0] for w in seen if "scored" in str(w.message)} == {"raised", "hung"}  # fmt: skip
-    failures = [row["reward_failures"] for row in made.state.log_history if "reward_failures" in row]
+    failures = [
+        row["reward_failures"] for row in made.state.log_history if "reward_failures" in row
+    ]
     assert failures == [1.0, 1.0, 0.0]
     assert weights(made).isfinite().all()
 

@@ -5,8 +5,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import tiny_model
 import torch
+
+import tiny_model
 from exact_gradient import Checked
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable
-from typing import Any, TypedDict
+from typing import Any, NotRequired, TypedDict
 
 
 class Row(TypedDict):
@@ -18,6 +18,8 @@ class Row(TypedDict):
     baseline_microseconds: float
     ratio: float
     """median over rounds of ours/baseline; below 1 is faster"""
+    unit: NotRequired[str]
+    """of the two numbers, where it is not µs; they are then millionths of it"""
 
 
 def compared(

@@ -61,16 +61,23 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         argument_default=argparse.SUPPRESS,
     )
     for name, (kind, text) in _OPTIONS.items():
-        command.add_argument(_flag(name), type=kind, help=text, dest=name, metavar=kind.__name__.upper())
+        command.add_argument(
+            _flag(name), type=kind, help=text, dest=name, metavar=kind.__name__.upper()
+        )
     for name, text in _FLAGS.items():
         command.add_argument(_flag(name), action="store_true", help=text, dest=name)
     for name, text in _TABLES.items():
         command.add_argument(_flag(name), type=json.loads, help=text, dest=name, metavar="JSON")
-    command.add_argument("--preset", choices=PRESETS, default="paper", help="where values start from")
+    command.add_argument(
+        "--preset", choices=PRESETS, default="paper", help="where values start from"
+    )
     command.add_argument("--config", default=None, metavar="FILE", help="a YAML file of options")
     command.add_argument("--resume", action="store_true", default=False, help="go on from --out")
     command.add_argument(
-        "--compare", default=None, metavar="A,B", help="train several objectives alike, and compare them"
+        "--compare",
+        default=None,
+        metavar="A,B",
+        help="train several objectives alike, and compare them",
     )
     command.add_argument("--seeds", type=int, default=1, help="of a comparison (1)")
     command.set_defaults(run=main)

@@ -10,7 +10,11 @@ from tpo.llm.recipe import Recipe
 def card(recipe: Recipe, result: dict[str, Any]) -> str:
     """Markdown with the metadata that model hubs read."""
     library = "peft" if recipe.lora else "transformers"
-    base = f"base_model: {recipe.model}\n" if "/" in recipe.model and recipe.model[0] not in "/." else ""
+    base = (
+        f"base_model: {recipe.model}\n"
+        if "/" in recipe.model and recipe.model[0] not in "/."
+        else ""
+    )
     lines = [
         f"---\n{base}library_name: {library}\ntags:\n- trl\n- tpo\n- reinforcement-learning\n---",
         f"# {_name(recipe.model)}, trained with {recipe.objective} on {_name(recipe.task)}",
@@ -21,7 +25,7 @@ def card(recipe: Recipe, result: dict[str, Any]) -> str:
         "## Held-out prompts",
         _evaluations(result["evaluations"]),
         "## Training",
-        f"{result['steps']} optimiser steps, {result['skipped_steps']} skipped for a gradient that was not finite; "
+        f"{result['steps']} optimiser steps, {result['skipped_steps']} skipped (gradient not finite); "
         f"completions that could not be scored: {sum(result['reward_failures'].values())}; "
         f"{result['seconds']:.0f} seconds on `{result['provenance']['device']}`.",
         _table(("package", "version"), sorted(result["provenance"]["versions"].items())),

@@ -36,22 +36,28 @@ def comparison(
     for name in objectives:
         tpo.objective(name)
     if len(set(objectives)) < 2:
-        raise ValueError(f"compare holds {', '.join(objectives)}: give two or more, such as tpo,grpo")
+        raise ValueError(
+            f"compare holds {', '.join(objectives)}: give two or more, such as tpo,grpo"
+        )
     if seeds < 1:
         raise ValueError(f"seeds is {seeds}, expected at least 1")
     from tpo.llm.train import train
 
     folder = Path(recipe.out)
-    plan = {
+    plan: dict[str, Any] = {
         "objectives": list(objectives),
         "seeds": [recipe.seed + i for i in range(seeds)],
         "recipe": {k: v for k, v in recipe.plain().items() if k != "out"},
     }
     before = read_json(folder / "comparison.json")
     if before is not None and not resume:
-        raise ValueError(f"{folder} holds a comparison already: add --resume to go on, or choose another --out")
+        raise ValueError(
+            f"{folder} holds a comparison already: add --resume to go on, or choose another --out"
+        )
     if before is not None and before["plan"] != plan:
-        raise ValueError(f"{folder} holds a comparison of other options: give the same, or another --out")
+        raise ValueError(
+            f"{folder} holds a comparison of other options: give the same, or another --out"
+        )
     write_json(folder / "comparison.json", {"plan": plan})
     for seed in plan["seeds"]:
         for name in objectives:
@@ -103,10 +109,14 @@ def summary(folder: str | Path) -> dict[str, Any]:
     folder = Path(folder)
     noted = read_json(folder / "comparison.json")
     if noted is None:
-        raise ValueError(f"{folder} holds no comparison: run tpo train --compare tpo,grpo --out {folder}")
+        raise ValueError(
+            f"{folder} holds no comparison: run tpo train --compare tpo,grpo --out {folder}"
+        )
     plan = noted["plan"]
     recipe, seeds, names = plan["recipe"], plan["seeds"], plan["objectives"]
-    results = {n: [read_json(folder / f"{n}-seed{s}" / "result.json") for s in seeds] for n in names}
+    results = {
+        n: [read_json(folder / f"{n}-seed{s}" / "result.json") for s in seeds] for n in names
+    }
     complete = [r for rows in results.values() for r in rows if r is not None]
     return {
         "name": "llm-comparison",
@@ -121,7 +131,9 @@ def summary(folder: str | Path) -> dict[str, Any]:
         "panels": [_panel(folder, plan, measure, results) for measure in MEASURES],
         "table": {"columns": list(TABLE), "rows": _rows(folder, plan, results)},
         "verdicts": [],
-        "provenance": complete[0]["provenance"] | {"seeds": seeds} if complete else {"seeds": seeds},
+        "provenance": complete[0]["provenance"] | {"seeds": seeds}
+        if complete
+        else {"seeds": seeds},
         "cost": {
             "seconds": sum(r["seconds"] for r in complete),
             "device": complete[0]["provenance"]["device"] if complete else "",
@@ -136,7 +148,9 @@ def _panel(
     return {
         "title": measure,
         "coords": {"measure": measure},
-        "series": [_series(folder, plan, name, measure, results[name]) for name in plan["objectives"]],
+        "series": [
+            _series(folder, plan, name, measure, results[name]) for name in plan["objectives"]
+        ],
     }
 
 
@@ -165,7 +179,9 @@ def _series(
     }
 
 
-def _rows(folder: Path, plan: dict[str, Any], results: dict[str, list[Any]]) -> list[dict[str, Any]]:
+def _rows(
+    folder: Path, plan: dict[str, Any], results: dict[str, list[Any]]
+) -> list[dict[str, Any]]:
     """Greedy accuracy and pass@k at the end, and the reward over the last 100 steps."""
     rows = []
     for name in plan["objectives"]:

@@ -26,7 +26,7 @@ _BELONGS_TO_OBJECTIVE = {
 """Options of TRL's loss, and what takes their place."""
 
 _IMPOSSIBLE = {
-    "off_policy_mask_threshold": "it drops rows after the group's target is made, so that p and q no longer match",
+    "off_policy_mask_threshold": "it drops rows after the target is made, so that p and q no longer match",
     "top_entropy_quantile": "it silences tokens, so that the gradient is no longer that of the objective",
     "entropy_coef": "the gradient would no longer be the objective's",
     "use_adaptive_entropy": "the gradient would no longer be the objective's",
@@ -40,8 +40,8 @@ _IMPOSSIBLE = {
 class TargetPolicyConfig(GRPOConfig):  # type: ignore[misc]
     """Options of `TargetPolicyTrainer`: those of TRL's `GRPOConfig`, and which objective to train.
 
-    Differs from `GRPOConfig` in three defaults: dropout is off (the pass without gradient runs in train mode, and
-    dropout moves its log-probs), truncated completions are left out of their group, and the loss is the
+    Differs from `GRPOConfig` in three defaults: dropout is off (the pass without gradient runs in train mode,
+    and dropout moves its log-probs), truncated completions are left out of their group, and the loss is the
     objective's. `beta` is the strength of the KL to the reference for every objective.
     """
 
@@ -92,8 +92,8 @@ class TargetPolicyConfig(GRPOConfig):  # type: ignore[misc]
             )
         if found.make.needs:
             raise ValueError(
-                f"objective {self.objective!r} needs {found.make.needs[0]} with every prompt, which this trainer "
-                "does not sample: choose 'rloo', whose baseline is the rest of the group"
+                f"objective {self.objective!r} needs {found.make.needs[0]} with every prompt, which this "
+                "trainer does not sample: choose 'rloo', whose baseline is the rest of the group"
             )
         return tpo.objective(self.objective, **self._options())
 

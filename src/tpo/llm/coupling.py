@@ -17,9 +17,9 @@ _SPREADS = (0.05, 0.5, 3.0)
 def coupled(objective: Objective, updated: bool) -> bool:
     """True where a candidate's coefficients move with the log-probs of another candidate.
 
-    Found by trial on small random groups, so that it holds for objectives from outside the library too. At the
-    rollout snapshot (`updated=False`) policy and snapshot move together. A ratio score is not coupled there: all
-    log-ratios are 0 whatever the log-probs. After an update it is.
+    Found by trial on small random groups, so that it holds for objectives from outside the library too. At
+    the rollout snapshot (`updated=False`) policy and snapshot move together. A ratio score is not coupled
+    there: all log-ratios are 0 whatever the log-probs. After an update it is.
     """
     for seed, spread in enumerate(_SPREADS):
         draw = torch.Generator().manual_seed(seed)
@@ -32,9 +32,7 @@ def coupled(objective: Objective, updated: bool) -> bool:
         moved = torch.zeros(_SHAPE, dtype=torch.float64)
         moved[0, 0] = 0.1 * normal()[0, 0]
         before = _coefficients(objective, new, old, scores, ref)
-        after = _coefficients(
-            objective, new + moved, old if updated else old + moved, scores, ref
-        )
+        after = _coefficients(objective, new + moved, old if updated else old + moved, scores, ref)
         others = (before - after).reshape(-1, _SHAPE[-1])[1:]
         if others.abs().max() > 1e-12:
             return True

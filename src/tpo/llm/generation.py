@@ -1,7 +1,7 @@
 """Generation: one rollout batch with all its groups, and the coefficients of any of its rows.
 
-Rows are numbered as TRL lays them out: rank after rank, the K candidates of a prompt side by side. What a rank does not
-know (log-probs of rows that it has not scored) reads 0; `coupled` says when that is of no influence.
+Rows are numbered as TRL lays them out: rank after rank, the K candidates of a prompt side by side. What a rank
+does not know (log-probs of rows that it has not scored) reads 0; `coupled` says when that is of no influence.
 """
 
 from __future__ import annotations

@@ -88,5 +88,5 @@ def _plain(function: Any) -> bool:
         return False
     if getattr(function, "guards_itself", False):
         return False
-    called = function if inspect.isfunction(function) else getattr(function, "__call__")  # noqa: B004
+    called = function if inspect.isfunction(function) else function.__call__
     return not inspect.iscoroutinefunction(called)

@@ -61,8 +61,8 @@ def regrouped(batches: list[dict[str, Any]], K: int) -> list[dict[str, Any]]:
 def realigned(trainer: Any) -> None:
     """After a resume, count micro-steps from the start of the run, not from the resume.
 
-    TRL counts from 0 and would lose its place in a rollout batch. Where the checkpoint lies inside a rollout batch,
-    the rest of that batch is sampled anew, which is said once.
+    TRL counts from 0 and would lose its place in a rollout batch. Where the checkpoint lies inside a rollout
+    batch, the rest of that batch is sampled anew, which is said once.
     """
     if trainer._step or not trainer.state.global_step or not trainer.model.training:
         return

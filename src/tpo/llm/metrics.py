@@ -26,7 +26,7 @@ def score_metrics(group: tpo.Group, success: float) -> dict[str, float]:
         "groups/zero_variance": float(shares.zero_variance),
         "groups/all_fail": float(shares.all_fail),
         "groups/all_pass": float(shares.all_pass),
-        "groups/excluded": float((~group.valid).float().mean()),
+        "groups/excluded": float(1 - _valid(group).float().mean()),
         f"pass@{group.total.shape[-1]}": 1.0 - float(shares.all_fail),
     }
 
@@ -44,7 +44,7 @@ def fit_metrics(
     K = generation.shape[1]
     own = slice(None) if rows is None else torch.unique(rows // K)
     log_scores = log_scores_of(generation.group.xp, fit.log_probs, fit.signal.rule)[own]
-    q, valid = fit.signal.q[own], generation.group.valid[own]
+    q, valid = fit.signal.q[own], _valid(generation.group)[own]
     present = valid.any(-1)
     n = present.sum().clamp(min=1)
     mass = diagnostics.target_mass(q, generation.group.total[own], valid, success)
@@ -56,6 +56,13 @@ def fit_metrics(
         "target/effective_candidates": effective.sum() / n,
         "target/mass_on_winners": torch.where(mixed, mass.winners, torch.nan),
     }
+
+
+def _valid(group: tpo.Group) -> torch.Tensor:
+    """[G, K]; a rollout batch always says which candidates count."""
+    assert group.valid is not None
+    found: torch.Tensor = group.valid
+    return found
 
 
 class Watch:
@@ -85,8 +92,8 @@ class Watch:
                 "few",
                 n < FEW,
                 f"in the last {self.patience} rollout batches one candidate held nearly all of its group "
-                f"({n:.2f} effective candidates now), so the others learn nothing: with score={self.score!r} long "
-                "completions do that. Set score='ratio'",
+                f"({n:.2f} effective candidates now), so the others learn nothing: score={self.score!r} "
+                "does that on long completions. Set score='ratio'",
             )
 
     def _count(self, name: str, low: bool, message: str) -> None:
@@ -102,5 +109,8 @@ def _flat_advice(found: dict[str, float]) -> tuple[str, str]:
             "raise max_completion_length, or keep truncated completions with mask_truncated_completions=False",
         )
     if found["groups/all_fail"] >= found["groups/all_pass"]:
-        return "nearly all fail", "take easier prompts, more candidates (num_generations) or a partial score"
+        return (
+            "nearly all fail",
+            "take easier prompts, more candidates (num_generations) or a partial score",
+        )
     return "nearly all pass", "take harder prompts"

@@ -24,9 +24,7 @@ def _convert(source: Path, folder: Path) -> None:
 
     place = str(source.parent)
     tokenizer = AutoTokenizer.from_pretrained(place, gguf_file=source.name)
-    read = AutoModelForCausalLM.from_pretrained(
-        place, gguf_file=source.name, dtype=torch.float32
-    )
+    read = AutoModelForCausalLM.from_pretrained(place, gguf_file=source.name, dtype=torch.float32)
     # transformers refuses to save a model that it read from GGUF
     clean = AutoModelForCausalLM.from_config(read.config, dtype=torch.float32)
     clean.load_state_dict(read.state_dict())

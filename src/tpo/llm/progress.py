@@ -38,7 +38,9 @@ class Progress(TrainerCallback):  # type: ignore[misc]
         """Forget what was logged after the checkpoint that is resumed from."""
         if not state.is_world_process_zero:
             return
-        kept = [row for row in read_lines(self.folder / "log.jsonl") if row["step"] <= state.global_step]
+        kept = [
+            row for row in read_lines(self.folder / "log.jsonl") if row["step"] <= state.global_step
+        ]
         write_lines(self.folder / "log.jsonl", kept)
         if not self.quiet and sys.stderr.isatty():
             self._bar = _bar(state.max_steps, state.global_step)
@@ -92,7 +94,9 @@ def shown(row: dict[str, Any]) -> dict[str, float]:
     found = {}
     for key, name in SHOWN.items():
         for logged, value in row.items():
-            if (logged == key or logged.partition("@")[0] == key) and isinstance(value, (int, float)):
+            if (logged == key or logged.partition("@")[0] == key) and isinstance(
+                value, (int, float)
+            ):
                 found[logged if key == "pass" else name] = float(value)
     return found
 

@@ -1,4 +1,4 @@
-"""Recipe: everything that decides a training run, as one value; presets, YAML, and the TRL config that it means."""
+"""Recipe: everything that decides a training run, as one value; presets, YAML, the TRL config that it means."""
 
 from __future__ import annotations
 
@@ -184,9 +184,10 @@ def read_yaml(path: str) -> dict[str, Any]:
 def variant(base: Recipe, objective: str, seed: int) -> Recipe:
     """The same run with another objective and seed, in a folder of its own; its own score and options."""
     out = str(Path(base.out) / f"{objective}-seed{seed}")
-    own = {"score": None, "eta": None, "objective_options": {}}
-    keep = own if objective != base.objective else {}
-    return replace(base, objective=objective, seed=seed, out=out, **keep)
+    alike = replace(base, objective=objective, seed=seed, out=out)
+    if objective == base.objective:
+        return alike
+    return replace(alike, score=None, eta=None, objective_options={})
 
 
 def _processes() -> int:

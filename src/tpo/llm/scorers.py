@@ -87,7 +87,9 @@ def reasoning_gym(dataset: str, options: Mapping[str, Any], extract: str) -> Sco
     return partial(_gym_score, gym.create_dataset(dataset, **options), EXTRACT[extract])
 
 
-def _gym_score(data: Any, extract: Callable[[str], str | None], completion: str, index: int) -> float:
+def _gym_score(
+    data: Any, extract: Callable[[str], str | None], completion: str, index: int
+) -> float:
     return float(data.score_answer(extract(completion), data[index]))
 
 

@@ -1,11 +1,12 @@
 """Scoring: completions to scores by a scorer in processes of its own, each answer within a time limit.
 
-A scorer that raises, hangs, or returns None, NaN or infinity is counted and reported, its completion is not scored, and
-training goes on: a process that hangs is ended and replaced.
+A scorer that raises, hangs, or returns None, NaN or infinity is counted and reported, its completion is not
+scored, and training goes on: a process that hangs is ended and replaced.
 """
 
 from __future__ import annotations
 
+import copy
 import json
 import math
 import select
@@ -52,8 +53,8 @@ class Worker:
 
     def __init__(self, scorer: Mapping[str, Any]) -> None:
         """Start it; `scorer` is what `tpo.llm.scorers.load` takes."""
-        self._scorer = json.dumps(scorer)
         self._process: subprocess.Popen[bytes] | None = None
+        self._scorer = json.dumps(scorer)
 
     def ask(self, row: Mapping[str, Any], timeout: float) -> dict[str, Any]:
         """The answer: a `score`, or an `error` with its `kind`."""
@@ -63,14 +64,17 @@ class Worker:
             process.stdin.write(json.dumps(row).encode() + b"\n")
             process.stdin.flush()
             line = self._line(timeout)
-        except (OSError, ScorerError) as error:
-            self.close()
-            return {"kind": "raised", "error": str(error)}
         except TimeoutError:
             self.close()
             return {"kind": "hung", "error": f"no score within {timeout:g} s"}
+        except (OSError, ScorerError) as error:
+            self.close()
+            return {"kind": "raised", "error": str(error)}
         found: dict[str, Any] = json.loads(line)
         return found
+
+    def __del__(self) -> None:
+        self.close()
 
     def close(self) -> None:
         """End the process, whatever it is doing."""
@@ -119,8 +123,8 @@ class ScorerError(RuntimeError):
 class Scoring:
     """A TRL reward function: every completion to a score or None, never raising, never hanging.
 
-    `scorer` says what to load in the workers (see `tpo.llm.scorers.load`); `columns` are the dataset columns that go
-    to it with each completion; `threshold` makes scores 1 above it and 0 elsewhere.
+    `scorer` says what to load in the workers (see `tpo.llm.scorers.load`); `columns` are the dataset columns
+    that go to it with each completion; `threshold` makes scores 1 above it and 0 elsewhere.
     """
 
     guards_itself = True
@@ -134,6 +138,7 @@ class Scoring:
         threshold: float | None = None,
     ) -> None:
         """Workers start with the first call."""
+        self._workers: list[Worker] = []
         if not timeout > 0:
             raise ValueError(f"timeout is {timeout}, expected seconds above 0, such as 10")
         if workers < 1:
@@ -183,13 +188,16 @@ class Scoring:
             return float(score > self.threshold)
         return float(score)
 
+    def apart(self) -> Scoring:
+        """The same scorer and processes, with a count of failures of its own."""
+        other = copy.copy(self)
+        other.failures = Failures()
+        return other
+
     def close(self) -> None:
-        """End the workers."""
+        """End the workers; a later call starts new ones."""
         for worker in self._workers:
             worker.close()
-
-    def __del__(self) -> None:
-        self.close()
 
 
 def text_of(completion: Any) -> str:

@@ -66,14 +66,11 @@ class SkipBrokenSteps(TrainerCallback):  # type: ignore[misc]
             parameter.grad = None
         self.skipped += 1
         culprits = self._broken or self._searched()
-        report = {
-            "step": step,
-            "groups": sorted({g for _, g in culprits}),
-            "prompts": [_prompt(generation, g) for generation, g in culprits],
-        }
-        self.reports.append(report)
-        where = f"group {', '.join(map(str, report['groups']))}" if culprits else "another rank"
-        prompts = "; ".join(sorted({text for text in report["prompts"] if text}))
+        groups = sorted({g for _, g in culprits})
+        texts = [_prompt(generation, g) for generation, g in culprits]
+        self.reports.append({"step": step, "groups": groups, "prompts": texts})
+        where = f"group {', '.join(map(str, groups))}" if culprits else "another rank"
+        prompts = "; ".join(sorted({text for text in texts if text}))
         warnings.warn(
             f"step {step} was skipped ({self.skipped} so far): its gradient is NaN or infinite, because of "
             f"{where}{f' (prompt: {prompts})' if prompts else ''}. Weights and optimiser are unchanged. "
@@ -82,7 +79,7 @@ class SkipBrokenSteps(TrainerCallback):  # type: ignore[misc]
         )
 
     def _searched(self) -> list[tuple[Generation, int]]:
-        """Groups whose own gradient is not finite, tried one by one; the weights are still those of the step."""
+        """Groups whose own gradient is not finite, tried one by one with the weights of the step."""
         found = []
         for part in self._parts:
             groups = part.rows // part.generation.shape[1]

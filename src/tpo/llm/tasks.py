@@ -1,7 +1,7 @@
 """Text tasks: prompts with what the scorer needs, and the scorer. GSM8K, reasoning-gym, a user's JSONL.
 
-A task is named by one string: `gsm8k`, `gsm8k:FOLDER`, `gym:NAME` (any dataset of reasoning-gym), or the path of a JSONL file
-with `prompt` and `answer`.
+A task is named by one string: `gsm8k`, `gsm8k:FOLDER`, `gym:NAME` (any dataset of reasoning-gym), or the path
+of a JSONL file with `prompt` and `answer`.
 """
 
 from __future__ import annotations
@@ -92,14 +92,14 @@ def _gsm8k(name: str, hint: str | None, held_out: int) -> Task:
         from datasets import load_dataset
 
         parts = [list(load_dataset(GSM8K, "main", split=part)) for part in ("train", "test")]
-    columns = [
+    train, test = [
         {
             "prompt": [messages(row["question"], hint) for row in rows],
             "answer": [row["answer"] for row in rows],
         }
         for rows in (parts[0], parts[1][:held_out])
     ]
-    return Task("gsm8k", *_datasets(*columns), {"name": "gsm8k"})
+    return Task("gsm8k", *_datasets(train, test), {"name": "gsm8k"})
 
 
 def _gym(
@@ -148,9 +148,10 @@ def _jsonl(path: Path, scorer: str, hint: str, threshold: float | None, held_out
             raise ValueError(f"{path}, line {line} has no {' and no '.join(missing)}")
     if len(rows) <= held_out:
         raise ValueError(
-            f"{path} has {len(rows)} prompts and held_out is {held_out}: set held_out to at most {len(rows) - 1}"
+            f"{path} has {len(rows)} prompts and held_out is {held_out}: "
+            f"set held_out to at most {len(rows) - 1}"
         )
-    parts = [
+    train, test = [
         {
             "prompt": [
                 messages(row["prompt"], hint) if isinstance(row["prompt"], str) else row["prompt"]
@@ -160,7 +161,7 @@ def _jsonl(path: Path, scorer: str, hint: str, threshold: float | None, held_out
         }
         for part in (rows[:-held_out], rows[-held_out:])
     ]
-    return Task(path.name, *_datasets(*parts), {"name": scorer}, ("answer",), threshold)
+    return Task(path.name, *_datasets(train, test), {"name": scorer}, ("answer",), threshold)
 
 
 def _read_jsonl(path: Path) -> list[dict[str, Any]]:
@@ -180,7 +181,7 @@ def _columns(rows: list[dict[str, Any]]) -> dict[str, list[Any]]:
     return {name: [row[name] for row in rows] for name in rows[0]}
 
 
-def _datasets(*columns: Mapping[str, list[Any]]) -> tuple[Dataset, ...]:
+def _datasets(train: Mapping[str, Any], held_out: Mapping[str, Any]) -> tuple[Dataset, Dataset]:
     from datasets import Dataset
 
-    return tuple(Dataset.from_dict(dict(one)) for one in columns)
+    return Dataset.from_dict(dict(train)), Dataset.from_dict(dict(held_out))

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import platform
 import time
+from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,7 @@ from tpo.llm.evaluation import as_text, evaluate
 from tpo.llm.files import read_json, read_lines, write_json, write_lines, write_text
 from tpo.llm.progress import Progress
 from tpo.llm.recipe import Recipe
+from tpo.llm.scoring import Scoring
 from tpo.llm.tasks import Task, task
 from tpo.llm.trainer import TargetPolicyTrainer
 from tpo.version import __version__
@@ -44,12 +46,16 @@ def train(recipe: Recipe, resume: bool = False, quiet: bool = False) -> dict[str
     name = models.prepared(recipe.model, out / "base")
     tokenizer = models.read_tokenizer(name)
     chosen = text_task(recipe, tokenizer)
-    trainer = make_trainer(recipe, name, tokenizer, chosen)
+    scoring = chosen.scoring(recipe.timeout, recipe.workers)
+    trainer = make_trainer(recipe, name, tokenizer, chosen, scoring)
     trainer.remove_callback(PrinterCallback)
     trainer.add_callback(Progress(trainer, out, recipe.samples, quiet))
-    trainer.add_callback(Evaluator(trainer, recipe, chosen))
+    trainer.add_callback(Evaluator(trainer, recipe, chosen, scoring.apart()))
     checkpoint = get_last_checkpoint(trainer.args.output_dir) if resume and _any(out) else None
-    trainer.train(resume_from_checkpoint=checkpoint)
+    try:
+        trainer.train(resume_from_checkpoint=checkpoint)
+    finally:
+        scoring.close()
     return _finished(recipe, trainer, tokenizer, time.perf_counter() - start)
 
 
@@ -59,12 +65,16 @@ def started(recipe: Recipe, out: Path, resume: bool) -> None:
     asked = {k: v for k, v in recipe.plain().items() if k != "out"}
     if before is None:
         if resume:
-            raise ValueError(f"--resume, but {out} holds no run: leave --resume out, or give its --out")
+            raise ValueError(
+                f"--resume, but {out} holds no run: leave --resume out, or give its --out"
+            )
         out.mkdir(parents=True, exist_ok=True)
         write_json(out / "recipe.json", asked)
         return
     if not resume:
-        raise ValueError(f"{out} holds a run already: add --resume to go on, or choose another --out")
+        raise ValueError(
+            f"{out} holds a run already: add --resume to go on, or choose another --out"
+        )
     changed = [k for k in asked if asked[k] != before.get(k) and k not in _MAY_CHANGE]
     if changed:
         raise ValueError(
@@ -90,34 +100,35 @@ def text_task(recipe: Recipe, tokenizer: Any) -> Task:
     )
     if getattr(tokenizer, "chat_template", None):
         return found
-
-    def plain(row: dict[str, Any]) -> dict[str, Any]:
-        return {"prompt": as_text(tokenizer, row["prompt"])}
-
-    parts = [_plain_prompts(part, plain) for part in (found.train, found.held_out)]
-    return Task(found.name, *parts, found.scorer, found.columns, found.threshold)
+    train, held_out = (_plain_prompts(part, tokenizer) for part in (found.train, found.held_out))
+    return replace(found, train=train, held_out=held_out)
 
 
-def _plain_prompts(part: Any, plain: Any) -> Any:
+def _plain_prompts(part: Any, tokenizer: Any) -> Any:
     from datasets import Dataset
 
     columns = {name: list(part[name]) for name in part.column_names}
-    columns["prompt"] = [plain({"prompt": prompt})["prompt"] for prompt in columns["prompt"]]
+    columns["prompt"] = [as_text(tokenizer, prompt) for prompt in columns["prompt"]]
     return Dataset.from_dict(columns)
 
 
-def make_trainer(recipe: Recipe, name: str, tokenizer: Any, chosen: Task) -> TargetPolicyTrainer:
+def make_trainer(
+    recipe: Recipe, name: str, tokenizer: Any, chosen: Task, scoring: Scoring
+) -> TargetPolicyTrainer:
     """The trainer of a recipe."""
     lora = None
     if recipe.lora:
         from peft import LoraConfig
 
         lora = LoraConfig(
-            r=recipe.lora, lora_alpha=2 * recipe.lora, target_modules="all-linear", task_type="CAUSAL_LM"
+            r=recipe.lora,
+            lora_alpha=2 * recipe.lora,
+            target_modules="all-linear",
+            task_type="CAUSAL_LM",
         )
     return TargetPolicyTrainer(
         name,
-        chosen.scoring(recipe.timeout, recipe.workers),
+        scoring,
         recipe.config(),
         train_dataset=chosen.train,
         processing_class=tokenizer,
@@ -128,10 +139,12 @@ def make_trainer(recipe: Recipe, name: str, tokenizer: Any, chosen: Task) -> Tar
 class Evaluator(TrainerCallback):  # type: ignore[misc]
     """Evaluates on held-out prompts before, every so often, and after; into DIR/evaluations.jsonl."""
 
-    def __init__(self, trainer: TargetPolicyTrainer, recipe: Recipe, chosen: Task) -> None:
-        """With a scorer of its own, so that failures in evaluation are not counted for training."""
+    def __init__(
+        self, trainer: TargetPolicyTrainer, recipe: Recipe, chosen: Task, scoring: Scoring
+    ) -> None:
+        """With a count of its own, so that failures in evaluation are not counted for training."""
         self.trainer, self.recipe, self.task = trainer, recipe, chosen
-        self.scoring = chosen.scoring(recipe.timeout, recipe.workers)
+        self.scoring = scoring
         self.path = Path(recipe.out) / "evaluations.jsonl"
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
@@ -147,7 +160,6 @@ class Evaluator(TrainerCallback):  # type: ignore[misc]
     def on_train_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         """After the last step."""
         self._evaluate(state)
-        self.scoring.close()
 
     def _evaluate(self, state: Any) -> None:
         rows = read_lines(self.path)
@@ -183,13 +195,12 @@ def _finished(
         "provenance": provenance(trainer),
     }
     if trainer.accelerator.is_main_process:
-        (out / "model" / "training_args.bin").unlink(missing_ok=True)  # a pickle; recipe.json says it all
+        (out / "model" / "training_args.bin").unlink(
+            missing_ok=True
+        )  # a pickle; recipe.json says it all
         tokenizer.save_pretrained(out / "model")
         write_text(out / "model" / "README.md", card(recipe, result))
         write_json(out / "result.json", result)
-    for reward in trainer.reward_funcs:
-        if hasattr(reward, "close"):
-            reward.close()
     return result
 
 

@@ -1,8 +1,8 @@
 """TargetPolicyTrainer: TRL's GRPO trainer with the loss of any objective that needs no critic.
 
-Four hooks, each around TRL's own method: rewards are kept raw, a rollout batch becomes a `Generation`, its coefficients
-are kept up to date, and the loss is Σ sg(c)·log_prob. TRL shuffles candidates over micro-batches and ranks; as the
-coefficients are made from whole groups, the gradient is that of the objective wherever the rows land.
+Four hooks, each around TRL's own method: rewards are kept raw, a rollout batch becomes a `Generation`, its
+coefficients are kept up to date, and the loss is Σ sg(c)·log_prob. TRL shuffles candidates over micro-batches
+and ranks; as the coefficients are made from whole groups, the gradient is the objective's wherever rows land.
 """
 
 from __future__ import annotations
@@ -28,11 +28,13 @@ Tensor = torch.Tensor
 class TargetPolicyTrainer(GRPOTrainer):  # type: ignore[misc]
     """Train a language model with any objective of `tpo.objectives()` that needs no critic.
 
-    Takes what TRL's `GRPOTrainer` takes, with a `TargetPolicyConfig`. If the per-device batch holds whole groups
-    (`per_device_train_batch_size` a multiple of `num_generations`) or the objective looks at one candidate at a
-    time, coefficients come from the training pass itself; otherwise from one more pass without gradient.
+    Takes what TRL's `GRPOTrainer` takes, with a `TargetPolicyConfig`. If the per-device batch holds whole
+    groups (`per_device_train_batch_size` a multiple of `num_generations`) or the objective looks at one
+    candidate at a time, coefficients come from the training pass itself; otherwise from one more pass, without
+    gradient.
     """
 
+    _buffered_inputs: list[dict[str, Any]]
     _tag_names = ("trl", "tpo")
     _name = "TPO"
     _paper = {  # noqa: RUF012 - TRL's own shape
@@ -109,7 +111,7 @@ class TargetPolicyTrainer(GRPOTrainer):  # type: ignore[misc]
         steps = self.args.steps_per_generation
         if self._generation is not before and self._whole:
             self._buffered_inputs = regrouped(self._buffered_inputs, self.num_generations)
-        generation = self._generation
+        generation = self.generation
         if not self._is_live(generation) and generation.refreshed != self.state.global_step:
             generation.refresh(self._rescored(generation), self.state.global_step)
             self._note_fit(generation, generation.fit)
@@ -119,7 +121,7 @@ class TargetPolicyTrainer(GRPOTrainer):  # type: ignore[misc]
         """Σ sg(c)·log_prob over the rows of this micro-batch, scaled for ranks and accumulation."""
         if not self.model.training:
             return super()._compute_loss(model, inputs)
-        generation = self._generation
+        generation = self.generation
         log_probs, entropies, *aux = self._forward(model, inputs, compute_entropy=True)
         rows = inputs["row"] + generation.first_row
         fit = self._fit(generation, rows, log_probs.detach().float())
@@ -134,6 +136,12 @@ class TargetPolicyTrainer(GRPOTrainer):  # type: ignore[misc]
         return loss
 
     # What the hooks are made of
+
+    @property
+    def generation(self) -> Generation:
+        """The rollout batch that is being trained on."""
+        assert self._generation is not None
+        return self._generation
 
     @property
     def _whole(self) -> bool:
@@ -279,4 +287,3 @@ def _sampled(output: dict[str, Any]) -> Tensor | None:
     old = output.get("old_per_token_logps")
     missing = found.isnan()
     return torch.where(missing, torch.zeros_like(found) if old is None else old, found)
-

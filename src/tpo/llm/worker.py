@@ -1,4 +1,4 @@
-"""The process behind `Scoring`: a row in JSON on a line of its input, a score or an error on a line of its output."""
+"""The process behind `Scoring`: a row in JSON on a line of input, a score or an error on a line of output."""
 
 from __future__ import annotations
 

@@ -1,0 +1,183 @@
+"""Tasks and scorers: what is asked, how it is scored, and what a bad scorer cannot do."""
+
+import json
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("datasets")
+from tpo.llm import task
+from tpo.llm.evaluation import pass_at
+from tpo.llm.scorers import contains, exact, gsm8k, last_number, load, number, tagged
+from tpo.llm.scoring import Scoring, text_of
+
+QUIET = pytest.mark.filterwarnings("ignore:a completion could not be scored:RuntimeWarning")
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("so 3 + 4 = 7.", "7"),
+        ("1,234 clips", "1234"),
+        ("minus -2.50", "-2.50"),
+        ("none", None),
+        ("#### 72", "72"),
+    ],
+)
+def test_last_number(text: str, found: str | None) -> None:
+    assert last_number(text) == found
+
+
+def test_scorers_by_hand() -> None:
+    assert number("it is 7.0", "7") == 1
+    assert number("7 or 8", "7") == 0  # the last one counts
+    assert number("no idea", "7") == 0
+    assert gsm8k("thus 72", "48/2 = 24\n#### 72") == 1
+    assert gsm8k("thus 24", "48/2 = 24\n#### 72") == 0
+    assert exact(" Paris ", "paris") == 1
+    assert exact("<answer>Paris</answer> it is", "paris") == 1
+    assert contains("It is Paris, I think", "paris") == 1
+    assert tagged("<answer>1</answer> <answer> 2 </answer>") == "2"
+    with pytest.raises(ValueError, match="holds no number: use the scorer 'exact'"):
+        number("7", "seven")
+    with pytest.raises(ValueError, match=r"unknown scorer 'nubmer'.*module:function"):
+        load({"name": "nubmer"})
+
+
+def test_pass_at_k_by_hand() -> None:
+    assert pass_at(4, 1, 1) == pytest.approx(0.25)
+    assert pass_at(4, 1, 2) == pytest.approx(0.5)  # 1 - C(3,2)/C(4,2) = 1 - 3/6
+    assert pass_at(4, 0, 4) == 0
+    assert pass_at(4, 3, 2) == 1
+    with pytest.raises(ValueError, match="k is 5, expected 1 to 4"):
+        pass_at(4, 1, 5)
+
+
+def test_gym_scores_by_the_dataset_itself() -> None:
+    """chain_sum: the answer scores 1; another number does not."""
+    import reasoning_gym
+
+    made = task(
+        "gym:chain_sum", {"min_terms": 2, "max_terms": 2}, extract="number", size=10, held_out=3
+    )
+    assert len(made.train) == 10
+    assert len(made.held_out) == 3
+    data = reasoning_gym.create_dataset("chain_sum", seed=0, size=13, min_terms=2, max_terms=2)
+    index = made.held_out["index"]
+    assert data[index[0]]["question"] in made.held_out["prompt"][0][0]["content"]
+    right = [f"it is {data[i]['answer']}" for i in index]
+    scoring = made.scoring(workers=1)
+    try:
+        assert scoring(right, index=index) == [1.0] * 3
+        assert max(s or 0 for s in scoring(["it is 123456"] * 3, index=index)) < 0.5
+    finally:
+        scoring.close()
+
+
+@pytest.mark.parametrize("name", ["graph_color", "knights_knaves"])
+def test_the_papers_gym_tasks(name: str) -> None:
+    made = task(f"gym:{name}", size=4, held_out=2, threshold=0.9)
+    scoring = made.scoring(workers=1)
+    try:
+        scores = scoring(["junk"] * 2, index=made.held_out["index"])
+        assert scores == [0.0, 0.0]  # partial credit for junk is under the threshold
+    finally:
+        scoring.close()
+
+
+def test_gsm8k_from_a_folder(tmp_path: Path) -> None:
+    rows = [{"question": f"What is {i} + 1?", "answer": f"{i} + 1\n#### {i + 1}"} for i in range(6)]
+    for part in ("train", "test"):
+        (tmp_path / f"{part}.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    made = task(f"gsm8k:{tmp_path}", held_out=2)
+    assert len(made.train) == 6
+    assert len(made.held_out) == 2
+    scoring = made.scoring(workers=1)
+    try:
+        assert scoring(["1", "1"], answer=made.held_out["answer"]) == [1.0, 0.0]
+    finally:
+        scoring.close()
+
+
+def test_jsonl_errors_name_the_line(tmp_path: Path) -> None:
+    path = tmp_path / "mine.jsonl"
+    with pytest.raises(FileNotFoundError, match=r"mine.jsonl does not exist"):
+        task(str(path))
+    path.write_text('{"prompt": "a", "answer": "b"}\n{"prompt": "a"}\n')
+    with pytest.raises(ValueError, match=r"mine.jsonl, line 2 has no answer"):
+        task(str(path))
+    path.write_text('{"prompt": "a", "answer": "b"}\n{oops\n')
+    with pytest.raises(ValueError, match="line 2 is no JSON"):
+        task(str(path))
+    path.write_text('{"prompt": "a", "answer": "b"}\n')
+    with pytest.raises(
+        ValueError, match="has 1 prompts and held_out is 100: set held_out to at most 0"
+    ):
+        task(str(path))
+    with pytest.raises(ValueError, match="unknown task 'gsm9k'.*gym:chain_sum"):
+        task("gsm9k")
+    with pytest.raises(ValueError, match="no dataset 'chian_sum'.*chain_sum"):
+        task("gym:chian_sum")
+
+
+@pytest.fixture
+def moody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A user's scorer in a module of their own that does everything wrong."""
+    (tmp_path / "moody_scorer.py").write_text(
+        "import os, time\n"
+        "print('hello from the import')\n"
+        "def score(completion, answer):\n"
+        "    print('between the answers')\n"
+        "    if completion == 'raise': raise KeyError('x')\n"
+        "    if completion == 'hang': time.sleep(60)\n"
+        "    if completion == 'exit': os._exit(3)\n"
+        "    return {'none': None, 'nan': float('nan'), 'inf': float('inf')}.get(completion, float(completion == answer))\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
+    return "moody_scorer:score"
+
+
+@QUIET
+def test_a_scorer_that_raises_hangs_or_returns_nonsense_is_counted_and_left_out(moody: str) -> None:
+    scoring = Scoring({"name": moody}, timeout=2.0, workers=2)
+    completions = ["good", "raise", "hang", "none", "nan", "inf", "exit", "good", "bad", "good"]
+    start = time.perf_counter()
+    try:
+        scores = scoring(completions, answer=["good"] * 10)
+    finally:
+        scoring.close()
+    assert time.perf_counter() - start < 40  # it did not wait for the one that sleeps for a minute
+    assert scores == [1.0, None, None, None, None, None, None, 1.0, 0.0, 1.0]
+    assert scoring.failures.counts == {"raised": 2, "hung": 1, "no finite number": 3}
+
+
+def test_the_first_failure_of_a_kind_is_reported(moody: str) -> None:
+    scoring = Scoring({"name": moody}, workers=1)
+    try:
+        with pytest.warns(
+            RuntimeWarning, match=r"raised: KeyError: 'x'.*left out of its group"
+        ) as seen:
+            scoring(["raise", "raise"], answer=["", ""])
+    finally:
+        scoring.close()
+    assert len(seen) == 1
+
+
+@QUIET
+def test_a_scorer_that_cannot_be_imported_stops_nothing() -> None:
+    scoring = Scoring({"name": "no_such_module:score"}, workers=1)
+    assert scoring(["a"], answer=["a"]) == [None]
+    assert scoring.failures.total == 1
+
+
+def test_scoring_options() -> None:
+    with pytest.raises(ValueError, match="timeout is 0, expected seconds above 0"):
+        Scoring({"name": "exact"}, timeout=0)
+    with pytest.raises(ValueError, match="workers is 0"):
+        Scoring({"name": "exact"}, workers=0)
+    conversation: list[dict[str, Any]] = [{"role": "assistant", "content": "hi"}]
+    assert text_of(conversation) == "hi"
+    assert text_of([]) == ""

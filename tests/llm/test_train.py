@@ -1,0 +1,214 @@
+"""`tpo train` from flags to a saved model, resumed and compared, on a tiny random model."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("trl")
+import torch
+from safetensors.torch import load_file
+
+import tiny_model
+from tpo.cli import main
+from tpo.llm.recipe import Recipe, read_yaml, recipe
+
+ROOT = Path(__file__).parent.parent.parent
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    """A folder with a model and a task."""
+    tiny_model.saved(tmp_path / "model")
+    rows = [{"prompt": f"w{i} w{(3 * i) % 80}", "answer": "w1"} for i in range(40)]
+    (tmp_path / "task.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    return tmp_path
+
+
+def flags(place: Path, out: str = "run", **changes: Any) -> list[str]:
+    options = {
+        "model": place / "model",
+        "task": place / "task.jsonl",
+        "objective": "tpo",
+        "out": place / out,
+        "preset": "small",
+        "scorer": "contains",
+        "prompts": 2,
+        "group_size": 4,
+        "steps": 3,
+        "max_tokens": 8,
+        "held_out": 4,
+        "eval_samples": 4,
+        "save_every": 1,
+        "learning_rate": 0.01,
+        **changes,
+    }
+    given = [f"--{k.replace('_', '-')}={v}" for k, v in options.items() if v is not None]
+    return ["train", *given, "--keep-truncated", "--cpu"]
+
+
+def test_from_three_names_to_a_model_with_a_card(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(flags(place, eval_every=2, samples=1, lora=2)) == 0
+    shown = capsys.readouterr()
+    assert "step     3  greedy" in shown.out
+    assert "step 3/3" in shown.err
+    assert "->" in shown.err  # a sample
+    out = place / "run"
+    log = [json.loads(line) for line in (out / "log.jsonl").read_text().splitlines()]
+    assert [row["step"] for row in log] == [1, 2, 3]
+    assert {"reward", "target/kl", "pass@4", "reward_time", "skipped_steps"} <= set(log[0])
+    steps = [
+        json.loads(line)["step"] for line in (out / "evaluations.jsonl").read_text().splitlines()
+    ]
+    assert steps == [0, 2, 3]
+    card = (out / "model/README.md").read_text()
+    assert "pass@4" in card
+    assert str(place) not in card
+    assert (out / "model/adapter_model.safetensors").exists()
+    assert not list((out / "model").glob("*.bin"))
+    samples = [json.loads(line) for line in (out / "samples.jsonl").read_text().splitlines()]
+    assert len(samples) == 8
+    assert set(samples[0]) == {"prompt", "completion", "scores"}
+    result = json.loads((out / "result.json").read_text())
+    assert result["steps"] == 3
+    assert result["provenance"]["versions"]["trl"]
+
+
+def test_the_folder_of_a_run_is_not_overwritten(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*flags(place), "--resume"]) == 2
+    assert "holds no run: leave --resume out" in capsys.readouterr().err
+    assert main(flags(place, steps=1)) == 0
+    assert main(flags(place, steps=1)) == 2
+    assert "holds a run already: add --resume" in capsys.readouterr().err
+    assert main([*flags(place, steps=2), "--resume"]) == 2
+    assert "was started with another steps (1)" in capsys.readouterr().err
+    assert main([*flags(place, steps=1), "--resume"]) == 0  # complete: nothing to do
+
+
+def test_it_learns(place: Path) -> None:
+    """60 steps raise the share of completions that hold the answer."""
+    assert main(flags(place, steps=60, prompts=4, learning_rate=0.003, save_every=100)) == 0
+    rows = [json.loads(x) for x in (place / "run/log.jsonl").read_text().splitlines()]
+    rewards = [row["reward"] for row in rows]
+    assert np.mean(rewards[-10:]) > np.mean(rewards[:10]) + 0.2
+
+
+def _weights(folder: Path) -> dict[str, torch.Tensor]:
+    return load_file(folder / "model/model.safetensors")
+
+
+def test_killed_and_resumed_ends_with_the_same_weights(place: Path) -> None:
+    """SIGKILL after a checkpoint, at no particular moment of a step; then --resume."""
+    changes = {"steps": 8, "held_out": 1}
+    assert main(flags(place, "whole", **changes)) == 0
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    command = [
+        sys.executable,
+        "-c",
+        "import sys; from tpo.cli import main; sys.exit(main(sys.argv[1:]))",
+    ]
+    process = subprocess.Popen(
+        [*command, *flags(place, "cut", **changes)], env=environment, stderr=subprocess.DEVNULL, start_new_session=True
+    )  # fmt: skip
+    checkpoints = place / "cut/checkpoints"
+    end = time.monotonic() + 120
+    while not list(checkpoints.glob("checkpoint-[2-5]/trainer_state.json")):
+        assert time.monotonic() < end
+        assert process.poll() is None
+        time.sleep(0.01)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    assert not (place / "cut/result.json").exists()
+    assert main([*flags(place, "cut", **changes), "--resume"]) == 0
+    whole, cut = _weights(place / "whole"), _weights(place / "cut")
+    assert all(torch.equal(whole[name], cut[name]) for name in whole)
+    logs = [json.loads(x)["step"] for x in (place / "cut/log.jsonl").read_text().splitlines()]
+    assert logs == list(range(1, 9))  # no step lost, none twice
+
+
+def test_resuming_inside_a_rollout_batch_is_said(place: Path) -> None:
+    """Two passes per batch, killed after the first: TRL samples anew, and the warning says how to avoid it."""
+    changes: dict[str, Any] = {"steps": 4, "iterations": 2, "held_out": 1}
+    assert main(flags(place, "first", **changes)) == 0
+    out = place / "first"
+    for name in ("result.json", "checkpoints/checkpoint-4/trainer_state.json"):
+        (out / name).unlink()
+    (out / "checkpoints/checkpoint-4").rename(out / "gone")
+    assert [p.name for p in (out / "checkpoints").glob("checkpoint-*")] == ["checkpoint-3"]
+    with pytest.warns(
+        UserWarning, match="resumed at step 3, inside a rollout batch.*multiple of 2"
+    ):
+        assert main([*flags(place, "first", **changes), "--resume"]) == 0
+
+
+def test_compare_writes_what_the_report_reads(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from tpo.llm import summary
+
+    command = [*flags(place, "both", steps=2), "--compare=tpo,grpo", "--seeds=2"]
+    assert main(command) == 0
+    assert "greedy accuracy %" in capsys.readouterr().out
+    found = summary(place / "both")
+    assert found["progress"] == {"cells_done": 4, "cells": 4}
+    assert [s["method"] for s in found["panels"][0]["series"]] == ["tpo", "grpo"]
+    series = found["panels"][0]["series"][0]
+    assert series["x"] == [1, 2]
+    assert series["n"] == series["planned"] == 2
+    assert np.shape(series["seeds"]) == (2, 2)
+    assert series["mean"] == pytest.approx(np.mean(series["seeds"], 0))
+    json.dumps(found, allow_nan=False)
+    with np.load(place / "both/curves.npz", allow_pickle=False) as curves:
+        assert curves["grpo/reward"].shape == (2, 2)
+    # same seeds, same prompts: the first rollout of both objectives is the same
+    first = [json.loads((place / f"both/{n}-seed0/log.jsonl").read_text().splitlines()[0]) for n in ("tpo", "grpo")]  # fmt: skip
+    assert first[0]["reward"] == first[1]["reward"]
+    assert first[0]["num_tokens"] == first[1]["num_tokens"]
+    assert main(command) == 2
+    assert "holds a comparison already" in capsys.readouterr().err
+    assert main([*command, "--resume"]) == 0
+
+
+def test_yaml_and_presets(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text("model: m\ntask: gsm8k\nsteps: 7\nlearning_rate: 3.0e-5\n")
+    made = recipe({"steps": 9}, read_yaml(str(path)))
+    assert (made.steps, made.learning_rate) == (9, 3e-5)
+    # the paper's recipe for GSM8K
+    assert (made.prompts, made.group_size, made.lora, made.beta) == (16, 16, 32, 1e-3)
+    assert recipe({"model": "m", "task": "gym:graph_color"}) == Recipe(
+        "m", "gym:graph_color", learning_rate=1e-5
+    )
+    path.write_text("modle: m\n")
+    assert main(["train", "--config", str(path)]) == 2
+    assert "unknown option 'modle'. Did you mean 'model'?" in capsys.readouterr().err
+    path.write_text("- a\n")
+    assert main(["train", "--config", str(path)]) == 2
+    assert "holds a list, expected option: value lines" in capsys.readouterr().err
+    assert main(["train", "--model", "m"]) == 2
+    assert "task is missing: give --task" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"group_size": 1}, "group_size is 1: a group needs at least 2"),
+        ({"micro_batch": 7}, "micro_batch is 7 on 1 processes.*256 completions: set micro_batch=4"),
+        ({"steps": 0}, "steps is 0, expected at least 1"),
+        ({"temperature": 0}, "temperature is 0, expected a number above 0"),
+    ],
+)
+def test_recipes_that_cannot_run(changes: dict[str, Any], words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        Recipe("m", "gsm8k", **changes)
