@@ -169,6 +169,9 @@ def test_compare_writes_what_the_report_reads(
     assert np.shape(series["seeds"]) == (2, 2)
     assert series["mean"] == pytest.approx(np.mean(series["seeds"], 0))
     json.dumps(found, allow_nan=False)
+    page = (place / "both/report.html").read_text()
+    assert "greedy accuracy %" in page
+    assert "GRPO" in page
     with np.load(place / "both/curves.npz", allow_pickle=False) as curves:
         assert curves["grpo/reward"].shape == (2, 2)
     # same seeds, same prompts: the first rollout of both objectives is the same

@@ -12,7 +12,7 @@ from typing import Any
 from tpo.cli.doctor import installed
 from tpo.version import __version__
 
-SUITES = ("objectives",)
+SUITES = ("objectives", "llm")
 
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -37,10 +37,15 @@ def main(args: argparse.Namespace) -> int:
     print(f"{'':32}{'ours':>11}{'baseline':>13}{'ratio':>8}")
     for row in rows:
         print(
-            f"{row['name']:32}{row['microseconds']:>8,.0f} µs{row['baseline_microseconds']:>10,.0f} µs"
+            f"{row['name']:32}{_number(row, 'microseconds'):>11}{_number(row, 'baseline_microseconds'):>13}"
             f"{row['ratio']:>7.2f}x  against {row['baseline']}"
         )
     return 0
+
+
+def _number(row: dict[str, Any], name: str) -> str:
+    unit = row.get("unit", "µs")
+    return f"{row[name]:,.0f} µs" if unit == "µs" else f"{row[name] / 1e6:,.1f} {unit}"
 
 
 def measured(suite: str) -> list[dict[str, Any]]:
@@ -51,7 +56,7 @@ def measured(suite: str) -> list[dict[str, Any]]:
 
 def provenance() -> dict[str, Any]:
     """Where and with what the numbers were taken."""
-    packages = ("numpy", "jax", "torch")
+    packages = ("numpy", "jax", "torch", "transformers", "trl")
     return {
         "tpo": __version__,
         "python": platform.python_version(),

@@ -114,9 +114,9 @@ def _compare(chosen: Any, args: argparse.Namespace) -> int:
     found = comparison(chosen, names, args.seeds, args.resume)
     print(f"{'method':16}{'metric':28}{'mean':>10}{'n':>4}")
     for row in found["table"]["rows"]:
-        mean = "" if row["mean"] is None else f"{row['mean']:.3f}"
+        mean = f"{row['mean']:.3f}" if row["n"] else ""
         print(f"{row['method']:16}{row['metric']:28}{mean:>10}{row['n']:>4}")
-    print(f"comparison.json and curves.npz are in {chosen.out}")
+    print(f"report.html, comparison.json and curves.npz are in {chosen.out}")
     return 0
 
 

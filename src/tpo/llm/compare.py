@@ -1,6 +1,7 @@
 """Several objectives on the same prompts and seeds, and their comparison as plain files.
 
 DIR/comparison.json      what is compared, and the summary in the report's schema
+DIR/report.html          the comparison as a page, and as report.md
 DIR/curves.npz           METHOD/MEASURE [seeds, steps] for the measures of MEASURES
 DIR/METHOD-seedN         each run, as `train` leaves it
 """
@@ -18,12 +19,14 @@ import numpy as np
 import tpo
 from tpo.llm.files import read_json, read_lines, write_json
 from tpo.llm.recipe import Recipe, variant
+from tpo.results.report import write_studies
+from tpo.results.statistics import interval, iqm
 
 MEASURES = ("reward", "entropy", "completions/mean_length", "groups/zero_variance")
 POINTS = 200
 """At most so many points of a curve go into the summary."""
 
-TABLE = ("method", "metric", "mean", "median", "best", "last100", "n")
+TABLE = ("method", "metric", "mean", "median", "iqm", "iqm_low", "iqm_high", "best", "n")
 
 
 def comparison(
@@ -66,6 +69,7 @@ def comparison(
             write_curves(folder, plan)
     found = summary(folder)
     write_json(folder / "comparison.json", {"plan": plan, "summary": found})
+    write_studies([found], folder / "report.html")
     return found
 
 
@@ -148,6 +152,7 @@ def _panel(
     return {
         "title": measure,
         "coords": {"measure": measure},
+        "y": {"label": measure, "log": False},
         "series": [
             _series(folder, plan, name, measure, results[name]) for name in plan["objectives"]
         ],
@@ -197,18 +202,18 @@ def _rows(
 
 
 def _row(name: str, metric: str, values: np.ndarray) -> dict[str, Any]:
-    some = len(values) > 0
-    return {
-        "coords": {},
-        "method": name,
-        "metric": metric,
-        "published": None,
-        "mean": float(values.mean()) if some else None,
-        "median": float(np.median(values)) if some else None,
-        "best": float(values.max()) if some else None,
-        "last100": None,
+    row: dict[str, Any] = {"coords": {}, "method": name, "metric": metric, "published": None}
+    if not len(values):
+        return {**row, "n": 0}
+    low, high = interval([values]) if len(values) > 1 else (None, None)
+    return row | {
+        "mean": float(values.mean()),
+        "median": float(np.median(values)),
+        "iqm": float(iqm(values)),
+        "iqm_low": low,
+        "iqm_high": high,
+        "best": float(values.max()),
         "n": len(values),
-        "steps_to_threshold": None,
     }
 
 
