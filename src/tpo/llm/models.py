@@ -25,8 +25,9 @@ def _convert(source: Path, folder: Path) -> None:
     place = str(source.parent)
     tokenizer = AutoTokenizer.from_pretrained(place, gguf_file=source.name)
     read = AutoModelForCausalLM.from_pretrained(place, gguf_file=source.name, dtype=torch.float32)
-    # transformers refuses to save a model that it read from GGUF
-    clean = AutoModelForCausalLM.from_config(read.config, dtype=torch.float32)
+    # transformers neither saves nor trains a model that it read from GGUF, so its weights go into a clean one
+    plain = {k: v for k, v in read.config.to_dict().items() if k != "quantization_config"}
+    clean = AutoModelForCausalLM.from_config(type(read.config)(**plain), dtype=torch.float32)
     clean.load_state_dict(read.state_dict())
     clean.generation_config = read.generation_config
     _split_digits(tokenizer, source)
