@@ -24,11 +24,14 @@ model = LlamaForCausalLM(LlamaConfig(vocab_size=len(WORDS), num_attention_heads=
 model.generation_config.eos_token_id = model.config.eos_token_id = tokenizer.eos_token_id
 prompts = Dataset.from_dict({"prompt": [f"w{i} w{i + 1}" for i in range(30)]})
 args = TargetPolicyConfig(
-    tempfile.mkdtemp(), objective="tpo", num_generations=8, per_device_train_batch_size=8, gradient_accumulation_steps=4,
-    max_completion_length=6, mask_truncated_completions=False, learning_rate=3e-3, max_steps=40, save_strategy="no",
-    logging_steps=10, report_to="none", use_cpu=True, bf16=False, gradient_checkpointing=False, disable_tqdm=True,
+    tempfile.mkdtemp(), objective="tpo", num_generations=8, per_device_train_batch_size=8,
+    gradient_accumulation_steps=4, max_completion_length=6, mask_truncated_completions=False,
+    learning_rate=3e-3, max_steps=40, logging_steps=10, save_strategy="no", report_to="none",
+    use_cpu=True, bf16=False, gradient_checkpointing=False, disable_tqdm=True,
 )  # fmt: skip
-trainer = TargetPolicyTrainer(model, digits, args, train_dataset=prompts, processing_class=tokenizer)
+trainer = TargetPolicyTrainer(
+    model, digits, args, train_dataset=prompts, processing_class=tokenizer
+)
 trainer.train()
 rewards = [row["reward"] for row in trainer.state.log_history if "reward" in row]
 print(f"digits among words: {rewards[0]:.0%} in the first ten steps, {rewards[-1]:.0%} in the last")

@@ -1,7 +1,7 @@
 """An optimiser step of `TargetPolicyTrainer` against TRL's GRPO with the same config: time and peak memory.
 
-Two trainers with the same random model take turns, step by step. Completions have a fixed length, so that both do the
-same work; a step runs from sampling to the optimiser's update.
+Two trainers with the same random model take turns, step by step. Completions have a fixed length, so that both
+do the same work; a step runs from sampling to the optimiser's update.
 """
 
 from __future__ import annotations

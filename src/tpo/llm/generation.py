@@ -40,6 +40,8 @@ class Generation:
     """this rank's first row"""
     prompts: list[Any] = field(default_factory=list)
     """of this rank's rows"""
+    images: bool = False
+    """whether rows come with images, which cannot be sorted by row"""
     refreshed: int = -1
     """the optimiser step that `fit` belongs to"""
     fit: Fit | None = None

@@ -39,10 +39,7 @@ def regrouped(batches: list[dict[str, Any]], K: int) -> list[dict[str, Any]]:
     """The micro-batches with each group in one of them, groups in the order in which they first came.
 
     TRL shuffles rows before it splits them; this keeps the shuffle of groups and undoes that within groups.
-    A batch with entries that are not one per row (images) is left as it is.
     """
-    if any("num_images" in batch for batch in batches):
-        return batches
     groups = torch.cat([batch["row"] for batch in batches]) // K
     first = {g: i for i, g in reversed(list(enumerate(groups.tolist())))}
     order = torch.tensor(

@@ -11,6 +11,8 @@ DIR/result.json          where it ended, and provenance; there when the run is c
 
 from __future__ import annotations
 
+import contextlib
+import json
 import platform
 import time
 from dataclasses import replace
@@ -20,7 +22,6 @@ from typing import Any
 
 from transformers import TrainerCallback
 from transformers.trainer_callback import PrinterCallback
-from transformers.trainer_utils import get_last_checkpoint
 
 from tpo.llm import models
 from tpo.llm.card import card
@@ -51,7 +52,7 @@ def train(recipe: Recipe, resume: bool = False, quiet: bool = False) -> dict[str
     trainer.remove_callback(PrinterCallback)
     trainer.add_callback(Progress(trainer, out, recipe.samples, quiet))
     trainer.add_callback(Evaluator(trainer, recipe, chosen, scoring.apart()))
-    checkpoint = get_last_checkpoint(trainer.args.output_dir) if resume and _any(out) else None
+    checkpoint = last_checkpoint(Path(trainer.args.output_dir)) if resume else None
     try:
         trainer.train(resume_from_checkpoint=checkpoint)
     finally:
@@ -81,6 +82,16 @@ def started(recipe: Recipe, out: Path, resume: bool) -> None:
             f"{out} was started with another {', '.join(changed)} "
             f"({', '.join(repr(before.get(k)) for k in changed)}): give the same, or another --out"
         )
+
+
+def last_checkpoint(folder: Path) -> str | None:
+    """The newest checkpoint that was written whole: TRL's trainer_state.json is the last of its files."""
+    found = sorted(folder.glob("checkpoint-*"), key=lambda path: int(path.name.rpartition("-")[2]))
+    for path in reversed(found):
+        with contextlib.suppress(OSError, ValueError):
+            json.loads((path / "trainer_state.json").read_text(encoding="utf-8"))
+            return str(path)
+    return None
 
 
 _MAY_CHANGE = ("samples", "report_to", "workers", "timeout", "save_every")
@@ -150,7 +161,8 @@ class Evaluator(TrainerCallback):  # type: ignore[misc]
     def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         """Before the first step; after a resume only what lies ahead."""
         write_lines(self.path, [r for r in read_lines(self.path) if r["step"] <= state.global_step])
-        self._evaluate(state)
+        if state.global_step == 0:
+            self._evaluate(state)
 
     def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         """Every `eval_every` steps."""
@@ -222,7 +234,3 @@ def _version(package: str) -> str | None:
         return version(package)
     except PackageNotFoundError:
         return None
-
-
-def _any(out: Path) -> bool:
-    return (out / "checkpoints").exists()

@@ -109,7 +109,7 @@ class TargetPolicyTrainer(GRPOTrainer):  # type: ignore[misc]
         if not self.model.training:
             return inputs
         steps = self.args.steps_per_generation
-        if self._generation is not before and self._whole:
+        if self.generation is not before and self._whole:
             self._buffered_inputs = regrouped(self._buffered_inputs, self.num_generations)
         generation = self.generation
         if not self._is_live(generation) and generation.refreshed != self.state.global_step:
@@ -145,8 +145,9 @@ class TargetPolicyTrainer(GRPOTrainer):  # type: ignore[misc]
 
     @property
     def _whole(self) -> bool:
-        """Whether every micro-batch holds whole groups."""
-        return self.args.per_device_train_batch_size % self.num_generations == 0
+        """Whether every micro-batch holds whole groups; images cannot be put back in order."""
+        fits = self.args.per_device_train_batch_size % self.num_generations == 0
+        return fits and not self.generation.images
 
     def _is_live(self, generation: Generation) -> bool:
         """Whether the training pass over a micro-batch says all that its coefficients need."""
@@ -209,6 +210,7 @@ class TargetPolicyTrainer(GRPOTrainer):  # type: ignore[misc]
             self.state.global_step,
             self.accelerator.process_index * n,
             prompts,
+            images="num_images" in output,
         )
 
     def _kept(self, output: dict[str, Any]) -> Tensor:
