@@ -147,7 +147,7 @@ def _trainer(score: str | None) -> Any:
         "report_to": "none",
         "max_steps": 1000,
     }
-    own = {} if score is None else {"score": score}
+    own: dict[str, Any] = {} if score is None else {"score": score}
     make, config = (
         (GRPOTrainer, GRPOConfig) if score is None else (TargetPolicyTrainer, TargetPolicyConfig)
     )
@@ -157,7 +157,7 @@ def _trainer(score: str | None) -> Any:
         _reward,
         config(**options, **own),
         train_dataset=data,
-        processing_class=_tokenizer(),
+        processing_class=word_tokenizer(VOCABULARY - 2),
     )
 
 
@@ -165,11 +165,12 @@ def _reward(completions: list[str], **_: Any) -> list[float]:
     return [float(len(text) % 2) for text in completions]
 
 
-def _tokenizer() -> Any:
+def word_tokenizer(words: int) -> Any:
+    """One word, one token: w0, w1, ..."""
     from tokenizers import Tokenizer, models, pre_tokenizers
     from transformers import PreTrainedTokenizerFast
 
-    vocabulary = {"<pad>": 0, "<eos>": 1, **{f"w{i}": i + 2 for i in range(VOCABULARY - 2)}}
+    vocabulary = {"<pad>": 0, "<eos>": 1, **{f"w{i}": i + 2 for i in range(words)}}
     inner = Tokenizer(models.WordLevel(vocabulary, unk_token="w0"))
     inner.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     return PreTrainedTokenizerFast(
