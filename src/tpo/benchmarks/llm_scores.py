@@ -31,11 +31,14 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--steps", type=int, default=60)
+    parser.add_argument("--passes", type=int, nargs="*", default=[1, 4])
+    parser.add_argument("--learning-rate", type=float, default=1e-3)
     args = parser.parse_args(arguments)
     print(f"{'':16}{'passes':>7}{'effective of 8':>16}{'start':>8}{'end':>8}   each seed")
-    for passes in (1, 4):
+    for passes in args.passes:
         for name, options in METHODS.items():
-            runs = [run(seed, args.steps, passes, options) for seed in range(args.seeds)]
+            own = {"learning_rate": args.learning_rate, **options}
+            runs = [run(seed, args.steps, passes, own) for seed in range(args.seeds)]
             start, end, effective = (statistics.mean(column) for column in zip(*runs, strict=True))
             each = " ".join(f"{r[1]:.2f}" for r in runs)
             print(
@@ -75,7 +78,6 @@ def run(seed: int, steps: int, passes: int, options: dict[str, Any]) -> tuple[fl
         "num_iterations": passes,
         "max_completion_length": 24,
         "mask_truncated_completions": False,
-        "learning_rate": 1e-3,
         "lr_scheduler_type": "constant",
         "gradient_checkpointing": False,
         "use_cpu": True,

@@ -21,6 +21,8 @@ SHOWN = {
     "entropy": "entropy",
     "completions/mean_length": "length",
 }
+FIT = 4
+"""So many of them fit beside a bar."""
 
 
 class Progress(TrainerCallback):  # type: ignore[misc]
@@ -64,15 +66,21 @@ class Progress(TrainerCallback):  # type: ignore[misc]
             self._bar[0].stop()
 
     def _show(self, state: Any, row: dict[str, Any]) -> None:
-        text = "  ".join(f"{name} {value:.3g}" for name, value in shown(row).items())
+        numbers = [f"{name} {value:.3g}" for name, value in shown(row).items()]
         if self._bar is None:
-            print(f"step {state.global_step}/{state.max_steps}  {text}", file=sys.stderr)
+            line = f"step {state.global_step}/{state.max_steps}  {'  '.join(numbers)}"
+            print(line, file=sys.stderr)
         else:
-            progress, line = self._bar
-            progress.update(line, completed=state.global_step, numbers=text)
+            bar, line = self._bar
+            bar.update(line, completed=state.global_step, numbers="  ".join(numbers[:FIT]))
         for sample in self._last_batch()[: self.samples]:
-            write = self._bar[0].console.print if self._bar else _to_stderr
-            write(f"  {sample['prompt']!r} -> {sample['completion']!r}: {sample['scores']}")
+            self._print(f"  {sample['prompt']!r} -> {sample['completion']!r}: {sample['scores']}")
+
+    def _print(self, text: str) -> None:
+        if self._bar is None:
+            print(text, file=sys.stderr)
+        else:
+            self._bar[0].console.print(text, markup=False, highlight=False)
 
     def _last_batch(self) -> list[dict[str, Any]]:
         logs = self.trainer._logs
@@ -105,17 +113,13 @@ def _number(x: float) -> float | None:
     return x if x == x else None  # NaN has no place in JSON
 
 
-def _to_stderr(text: str) -> None:
-    print(text, file=sys.stderr)
-
-
 def _bar(total: int, done: int) -> tuple[Any, Any]:
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
     from rich.progress import Progress as Bar
 
     bar = Bar(
-        BarColumn(bar_width=20),
+        BarColumn(bar_width=10),
         MofNCompleteColumn(),
         TimeRemainingColumn(),
         TextColumn("{task.fields[numbers]}"),
