@@ -6,13 +6,14 @@ import argparse
 import json
 import os
 import platform
+import sys
 from importlib import import_module
 from typing import Any
 
 from tpo.cli.doctor import installed
 from tpo.version import __version__
 
-SUITES = ("objectives", "llm")
+SUITES = ("objectives", "lab", "llm")
 
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -39,6 +40,7 @@ def main(args: argparse.Namespace) -> int:
         print(
             f"{row['name']:32}{_number(row, 'microseconds'):>11}{_number(row, 'baseline_microseconds'):>13}"
             f"{row['ratio']:>7.2f}x  against {row['baseline']}"
+            + (f"; {row['over_floor']:.1f}x the floor" if "over_floor" in row else "")
         )
     return 0
 
@@ -49,8 +51,13 @@ def _number(row: dict[str, Any], name: str) -> str:
 
 
 def measured(suite: str) -> list[dict[str, Any]]:
-    """The rows of one suite."""
-    rows: list[dict[str, Any]] = import_module(f"tpo.benchmarks.{suite}").rows()
+    """The rows of one suite; none, and a word about it, where what it measures is not installed."""
+    try:
+        rows: list[dict[str, Any]] = import_module(f"tpo.benchmarks.{suite}").rows()
+    except ModuleNotFoundError as missing:
+        advice = f"pip install 'tpo[{suite}]'"
+        print(f"{suite}: skipped, {missing.name} is not installed: {advice}", file=sys.stderr)
+        return []
     return rows
 
 
