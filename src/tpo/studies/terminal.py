@@ -213,8 +213,8 @@ COMPARE = Study(
     source="not in the paper",
     about=HOW
     + SPARSE
-    + "Every objective of the library that learns from scored rollouts alone, with its "
-    "published defaults: objectives that compare candidates take K rollouts per prompt, the others one; "
+    + "Every objective of the library that learns from scored rollouts alone, in the "
+    "TPO paper's setting where it has one, else with its published defaults: objectives that compare candidates take K rollouts per prompt, the others one; "
     "those made for several epochs take four. No objective was tuned for this task.",
     build="sequences",
     methods=(),
