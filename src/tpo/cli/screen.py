@@ -91,7 +91,8 @@ def show(summary: Mapping[str, Any]) -> None:
     table = Table(title=title, caption=_caption(summary, list(metrics)))
     for name in (*axes, "method", *used):
         justify: Any = "left" if name in ("method", "metric") else "right"
-        table.add_column(HEADINGS.get(name, name), justify=justify)
+        wide = name in ("metric", "target", "task")
+        table.add_column(HEADINGS.get(name, name), justify=justify, no_wrap=not wide)
     for row in rows:
         values = {**row["coords"], **row}
         table.add_row(*(escape(shown(values.get(name))) for name in (*axes, "method", *used)))

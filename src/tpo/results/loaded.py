@@ -32,12 +32,15 @@ class Loaded:
         return len(next(iter(self.curves.values()))) if self.curves else 0
 
     def curve(self, name: str) -> tuple[np.ndarray, np.ndarray]:
-        """(x, [seeds, points]) of a measure; episodes at which nothing was measured are left out."""
+        """(x, [seeds, points]) of a measure; episodes at which nothing was measured are left out.
+
+        No measure is negative; what rounding left below zero is zero.
+        """
         y = self.curves.get(name)
         if y is None or y.ndim != 2:
             return np.zeros(0, int), np.zeros((self.seeds, 0))
         measured = ~np.isnan(y).all(0)
-        return np.flatnonzero(measured) + 1, y[:, measured]
+        return np.flatnonzero(measured) + 1, np.maximum(y[:, measured], 0)
 
     def outcome(self, measure: str, threshold: float) -> Outcome:
         """What the verdicts see: "end" and "steps" of the measure, or the end of another one."""

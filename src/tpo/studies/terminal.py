@@ -215,7 +215,8 @@ COMPARE = Study(
     + SPARSE
     + "Every objective of the library that learns from scored rollouts alone, in the "
     "TPO paper's setting where it has one, else with its published defaults: objectives that "
-    "compare candidates take K rollouts per prompt, the others one; those made for several epochs take four. No objective was tuned for this task.",
+    "compare candidates take K rollouts per prompt, the others one; "
+    "those made for several epochs take four. No objective was tuned for this task.",
     build="sequences",
     methods=(),
     settings={**SETTINGS, "H": 7},
