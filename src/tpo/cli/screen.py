@@ -67,7 +67,7 @@ def watching(jobs: int) -> Iterator[Watcher]:
 
 HEADINGS = {
     "metric": "metric", "published": "published", "ours": "ours", "median": "median",
-    "iqm": "IQM (95%)", "solved": "solved", "steps_to_threshold": "steps",
+    "iqm": "IQM [95%]", "solved": "solved", "steps_to_threshold": "steps",
 }  # fmt: skip
 
 
@@ -88,11 +88,10 @@ def show(summary: Mapping[str, Any]) -> None:
     if len(metrics) == 1:
         used.remove("metric")
     title = f"{summary['title']} ({summary['source']}), scale {summary['scale']}"
-    table = Table(title=title, caption=_caption(summary, list(metrics)))
+    table = Table(title=title, caption=_caption(summary, list(metrics)), padding=(0, 0))
     for name in (*axes, "method", *used):
         justify: Any = "left" if name in ("method", "metric") else "right"
-        wide = name in ("metric", "target", "task")
-        table.add_column(HEADINGS.get(name, name), justify=justify, no_wrap=not wide)
+        table.add_column(HEADINGS.get(name, name), justify=justify)
     for row in rows:
         values = {**row["coords"], **row}
         table.add_row(*(escape(shown(values.get(name))) for name in (*axes, "method", *used)))
@@ -106,8 +105,7 @@ def _filled(row: Mapping[str, Any]) -> dict[str, Any]:
     """The row with its interval and its solved seeds in words."""
     found = dict(row)
     if row.get("iqm_low") is not None:
-        span = f"{shown(row['iqm_low'])} to {shown(row['iqm_high'])}"
-        found["iqm"] = f"{shown(row['iqm'])} ({span})"
+        found["iqm"] = f"{row['iqm']:.2g} [{row['iqm_low']:.2g}, {row['iqm_high']:.2g}]"
     if row.get("solved") is not None:
         found["solved"] = f"{row['solved']} of {row['n']}"
     return found
