@@ -74,6 +74,17 @@ def test_objectives_split_over_micro_batches(tmp_path: Path, name: str) -> None:
     assert max(trainer.errors) < 1e-5
 
 
+def short(completions: list[str], **_: Any) -> list[float]:
+    return [1.0 / (1 + len(set(text.split()))) for text in completions]
+
+
+@pytest.mark.parametrize("name", ["tpo", "gdpo"])
+def test_several_rewards(tmp_path: Path, name: str) -> None:
+    trainer = checked(tmp_path, [tiny_model.reward, short], objective=name, **SPLIT)
+    assert trainer.generation.group.scores.shape[-1] == 2
+    assert max(trainer.errors) < 1e-5
+
+
 @pytest.mark.parametrize("name", ["tpo", "grpo"])
 def test_kl_to_a_reference(tmp_path: Path, name: str) -> None:
     trainer = checked(tmp_path, objective=name, beta=0.1, num_iterations=2, max_steps=4, **HALVES)
