@@ -17,18 +17,15 @@ def run(folder: Path, name: str, **changes: Any) -> None:
         tiny_model.reward,
         tiny_model.config(
             folder / "out",
-            per_device_train_batch_size=3,
-            gradient_accumulation_steps=2,
-            num_iterations=2,
-            max_steps=4,
-            **changes,
+            **{"per_device_train_batch_size": 3, "num_iterations": 2, "max_steps": 4, **changes},
         ),
         train_dataset=tiny_model.prompts(),
         processing_class=tiny_model.tokenizer(),
     )
     trainer.train()
     if trainer.accelerator.is_main_process:
-        rows = 3 * trainer.args.steps_per_generation  # of this rank
+        args = trainer.args
+        rows = args.per_device_train_batch_size * args.steps_per_generation  # of this rank
         result = {
             "processes": trainer.accelerator.num_processes,
             "straddles": rows % trainer.num_generations != 0,
@@ -43,3 +40,4 @@ if __name__ == "__main__":
     run(target, "sum", score="sum")
     run(target, "ratio", score="ratio")
     run(target, "grpo", objective="grpo")
+    run(target, "whole", score="mean", per_device_train_batch_size=4)

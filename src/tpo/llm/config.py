@@ -100,7 +100,8 @@ class TargetPolicyConfig(GRPOConfig):  # type: ignore[misc]
     def _options(self) -> dict[str, Any]:
         """What is passed to `tpo.objective`: the two shorthands, beta, and `objective_options`."""
         accepted = {f.name: f.default for f in fields(entry(self.objective).make)}
-        options = dict(self.objective_options or {})  # type: ignore[arg-type]
+        given: dict[str, Any] = dict(self.objective_options or {})  # type: ignore[arg-type]
+        options = {k: tuple(v) if isinstance(v, list) else v for k, v in given.items()}
         for name in ("score", "eta"):
             value = getattr(self, name)
             if value is not None and name not in accepted:
@@ -118,6 +119,8 @@ class TargetPolicyConfig(GRPOConfig):  # type: ignore[misc]
             options.setdefault("score", SCORE)
         if "beta" in accepted:
             options["beta"] = self.beta
+        if "reward_weights" in accepted and self.reward_weights:
+            options.setdefault("reward_weights", tuple(self.reward_weights))
         return options
 
     def _reject_options(self) -> None:

@@ -27,7 +27,9 @@ def coupled(objective: Objective, updated: bool) -> bool:
         def normal(spread: float = spread, draw: torch.Generator = draw) -> torch.Tensor:
             return spread * torch.randn(_SHAPE, generator=draw, dtype=torch.float64)
 
-        old, ref, scores = normal() - 1, normal() - 1, normal()[..., 0]
+        old, ref, scores = normal() - 1, normal() - 1, normal()
+        rewards = getattr(objective, "reward_weights", ())
+        scores = scores[..., :1].repeat(1, 1, len(rewards)) if rewards else scores[..., 0]
         new = old + 0.1 * normal() if updated else old
         moved = torch.zeros(_SHAPE, dtype=torch.float64)
         moved[0, 0] = 0.1 * normal()[0, 0]
