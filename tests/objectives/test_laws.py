@@ -278,3 +278,14 @@ def test_closed_form_equals_autodiff_everywhere() -> None:
             for library in ("jax", "torch"):
                 _, c, gradient = run(library, tpo.objective(name), fields, new)
                 np.testing.assert_allclose(c, gradient, atol=1e-12, err_msg=f"{name} {library}")
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_pmpo_neither_accepts_nor_rejects_the_average(dtype: str) -> None:
+    """Scores (.1, .2, .3): the second is the mean up to rounding, which must not decide."""
+    fields = {
+        "log_probs_old": np.full((1, 3, 1), -1.0, dtype),
+        "scores": np.array([[0.1, 0.2, 0.3]], dtype),
+    }
+    _, c, _ = run("numpy", tpo.objective("pmpo"), fields, fields["log_probs_old"])
+    np.testing.assert_allclose(c.ravel(), [0.5, 0.0, -0.5], atol=1e-7)

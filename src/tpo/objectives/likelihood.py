@@ -8,11 +8,15 @@ from typing import Any, ClassVar
 
 from tpo.arrays import Array, Namespace
 from tpo.groups import Group, masked
-from tpo.objectives.advantages import centred
+from tpo.objectives.advantages import centred, standardized
 from tpo.objectives.aggregation import candidate_weights, sizes, token_weights
 from tpo.objectives.base import Traits, fraction, nonnegative, positive
 from tpo.objectives.kl import bregman, bregman_slope, clamped, inside
 from tpo.objectives.weighted import PolicySignal, WeightedObjective, policy_signal
+
+
+LEVEL = 1e-5
+"""A z-score this small is rounding: the candidate scores as its group does on average."""
 
 
 @dataclass(frozen=True)
@@ -66,8 +70,8 @@ class PMPO(WeightedObjective):
 
     def signal(self, group: Group) -> Any:
         xp = group.xp
-        above = centred(group)
-        accepted, rejected = xp.cast(above > 0, above), xp.cast(above < 0, above)
+        u = standardized(group)
+        accepted, rejected = xp.cast(u > LEVEL, u), xp.cast(u < -LEVEL, u)
         push = self.alpha * _share(xp, accepted) - (1 - self.alpha) * _share(xp, rejected)
         weights = token_weights(group, "group") / sizes(group)
         return policy_signal(group, push[..., None] * sizes(group), weights)
