@@ -14,7 +14,6 @@ from tpo.objectives.base import Traits, fraction, nonnegative, positive
 from tpo.objectives.kl import bregman, bregman_slope, clamped, inside
 from tpo.objectives.weighted import PolicySignal, WeightedObjective, policy_signal
 
-
 LEVEL = 1e-5
 """A z-score this small is rounding: the candidate scores as its group does on average."""
 
