@@ -21,7 +21,7 @@ class WrongSign(TPO):
         return -super().value(xp, log_probs, signal)
 
 
-tpo.register("wrong_sign", WrongSign)
+tpo.register("wrong_sign", WrongSign, listed=False)
 
 
 def best(cell, width=10):

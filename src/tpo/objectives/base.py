@@ -140,32 +140,41 @@ _Class = TypeVar("_Class", bound=type[Objective])
 
 
 class Entry(NamedTuple):
-    """A registered name: the class, the options that make the variant, and what it is."""
+    """A registered name: the class, the options that make the variant, what it is, and if it is listed."""
 
     make: type[Objective]
     options: Mapping[str, Any]
     summary: str
+    listed: bool = True
 
 
 _REGISTRY: dict[str, Entry] = {}
 
 
-def register(name: str, make: _Class, summary: str = "", **options: Any) -> _Class:
-    """Make `tpo.objective(name)` return `make(**options)`; a variant is one such line."""
+def register(
+    name: str, make: _Class, summary: str = "", *, listed: bool = True, **options: Any
+) -> _Class:
+    """Make `tpo.objective(name)` return `make(**options)`; a variant is one such line.
+
+    listed: whether `tpo.objectives()` names it. What serves one study or one test need not be.
+    """
     if not (isinstance(make, type) and issubclass(make, Objective)):
         raise TypeError(f"make is {make!r}, expected a subclass of tpo.Objective")
     if name in _REGISTRY and _REGISTRY[name].make is not make:
         raise ValueError(f"objective {name!r} exists already: choose another name")
-    _REGISTRY[name] = Entry(make, options, summary or (make.__doc__ or "").partition("\n")[0])
+    _REGISTRY[name] = Entry(
+        make, options, summary or (make.__doc__ or "").partition("\n")[0], listed
+    )
     return make
 
 
 def entry(name: str) -> Entry:
     """The registered class and options behind a name; an unknown name lists the valid ones."""
     if name not in _REGISTRY:
-        close = difflib.get_close_matches(str(name), _REGISTRY, n=1)
+        valid = objectives()
+        close = difflib.get_close_matches(str(name), valid, n=1)
         hint = f" Did you mean {close[0]!r}?" if close else ""
-        raise ValueError(f"unknown objective {name!r}.{hint} Valid names: {', '.join(_REGISTRY)}")
+        raise ValueError(f"unknown objective {name!r}.{hint} Valid names: {', '.join(valid)}")
     return _REGISTRY[name]
 
 
@@ -182,4 +191,4 @@ def objective(name: str, **options: Any) -> Objective:
 
 def objectives() -> list[str]:
     """The names that `tpo.objective` accepts."""
-    return list(_REGISTRY)
+    return [name for name, found in _REGISTRY.items() if found.listed]

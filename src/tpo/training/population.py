@@ -35,4 +35,4 @@ class Population(WeightedObjective):
         return policy_signal(group, (beta * correct)[..., None], weights)
 
 
-tpo.register("population", Population)
+tpo.register("population", Population, listed=False)
