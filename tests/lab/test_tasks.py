@@ -12,7 +12,7 @@ import pytest
 from tpo.rollouts import Rollout
 from tpo.tasks import Bandit, Digits, Sequences, images
 
-MNIST = Path("/work/shared/data/mnist.npz")
+MNIST = Path(__file__).parents[3] / "shared" / "data" / "mnist.npz"
 
 
 @pytest.mark.parametrize(
