@@ -7,6 +7,7 @@ from typing import NamedTuple
 from tpo import checks
 from tpo.arrays import Array, Namespace
 from tpo.groups import constant, group_log_softmax, masked
+from tpo.objectives.target import probabilities
 
 
 def effective_candidates(log_scores: Array, mask: Array | None = None) -> Array:
@@ -18,7 +19,7 @@ def effective_candidates(log_scores: Array, mask: Array | None = None) -> Array:
     candidate stands for the group, as the sum score does on long completions.
     """
     xp = checks.grouped(mask, log_scores=log_scores)
-    p = _probabilities(xp, log_scores, mask)
+    p = probabilities(xp, log_scores, mask)
     squares = xp.sum(p * p, axis=-1)
     return xp.where(squares > 0, 1 / (squares + (squares == 0)), 0.0)
 
@@ -53,7 +54,7 @@ def total_variation(q: Array, log_scores: Array, mask: Array | None = None) -> A
     .. math:: TV(q, p) = \frac12\sum_i |q_i - p_i|
     """
     xp = checks.grouped(mask, q=q, log_scores=log_scores)
-    return xp.sum(xp.abs(q - _probabilities(xp, log_scores, mask)), axis=-1) / 2
+    return xp.sum(xp.abs(q - probabilities(xp, log_scores, mask)), axis=-1) / 2
 
 
 class GroupShares(NamedTuple):
@@ -105,7 +106,3 @@ def target_mass(
 
 def _present(xp: Namespace, like: Array, mask: Array | None) -> Array:
     return xp.ones_like(like) if mask is None else xp.cast(mask, like)
-
-
-def _probabilities(xp: Namespace, log_scores: Array, mask: Array | None) -> Array:
-    return masked(xp, xp.exp(group_log_softmax(xp, log_scores, mask)), mask)
