@@ -48,6 +48,33 @@ def test_the_difference_of_two_constants():
     assert st.difference(np.full(3, 0.2), np.full(4, 0.5)) == pytest.approx((-0.3, -0.3))
 
 
+def test_the_difference_is_taken_seed_by_seed():
+    hard = np.array([0.1, 0.5, 0.9])
+    assert st.difference(hard + 0.01, hard) == pytest.approx((0.01, 0.01))
+
+
+def test_a_repetition_weighs_every_seed_alike_and_spreads_by_both_draws():
+    weights = st.rerun_weights(10)
+    assert weights.sum(1) == pytest.approx(np.ones(len(weights)))
+    # one draw of n values has a variance of v/n, a draw from a draw v/n·(1 + (1 - 1/n)): 1.9 v/n
+    x = np.arange(10.0)
+    assert (weights @ x).var() == pytest.approx(1.9 * x.var() / 10, rel=0.1)
+
+
+def test_a_repetition_of_equal_seeds_gives_the_same():
+    assert st.rerun(np.full(5, 0.3)) == pytest.approx((0.3, 0.3))
+    assert np.isnan(st.rerun(np.array([0.3]))).all()
+
+
+def test_a_repetition_of_the_steps_may_never_arrive():
+    # the mean of a seed at 0 and one at 1 is below .6 from the second point on unless only the latter
+    # is drawn: probability 1/4 + 1/2·1/4 = 3/8
+    curves = np.array([[1.0, 0.0, 0.0], [1.0, 1.0, 1.0]])
+    x = np.array([10, 20, 30])
+    assert st.rerun_steps(x, curves, 0.6) == (20, np.inf)
+    assert st.rerun_steps(x, curves[[0, 0]], 0.6) == (20, 20)
+
+
 def test_the_standard_error():
     # values 1, 3: variance with n - 1 is 2, sqrt(2)/sqrt(2) = 1
     assert st.standard_error(np.array([[1.0], [3.0]])) == pytest.approx(1.0)

@@ -32,12 +32,33 @@ def test_seeds_that_overlap_decide_nothing():
     assert "within the noise" in found["detail"]
 
 
-def test_two_that_are_level_to_half_a_percent_count_as_lowest():
-    claim = Claim("TPO lowest", "tpo")
-    level = [outcome("tpo", [0.001, 0.002, 0.001]), outcome("grpo", [0.0, 0.001, 0.001])]
-    assert status(claim, *level) == "holds"
-    apart = [outcome("tpo", [0.011, 0.012, 0.011]), outcome("grpo", [0.0, 0.001, 0.001])]
-    assert status(claim, *apart) == "does not hold"
+@pytest.mark.parametrize("scale", [1.0, 1e-4])
+def test_the_lowest_may_be_shared_by_two_within_a_twentieth_at_any_scale(scale):
+    def of(tpo, grpo, metric="end"):
+        left, right = (scale * np.array(x) for x in (tpo, grpo))
+        return status(
+            Claim("c", "tpo", metric=metric), outcome("tpo", left), outcome("grpo", right)
+        )
+
+    grpo = [0.5, 0.5, 0.5, 0.5]
+    assert of([0.51, 0.49, 0.51, 0.49], grpo) == "holds"  # -.01 to .01, a twentieth is .025
+    assert of([0.51, 0.49, 0.51, 0.49], grpo, "steps") == "undecided"  # level is not first
+    assert of([0.6, 0.4, 0.6, 0.4], grpo) == "undecided"  # -.1 to .1
+    assert of([0.51, 0.51, 0.52, 0.52], grpo) == "does not hold"  # above on every seed
+    assert of([0.49, 0.49, 0.48, 0.48], grpo) == "holds"
+    assert of([0, 0, 0, 0], [0, 0, 0, 0]) == "holds"
+
+
+def test_seeds_are_compared_one_by_one():
+    # seeds differ by up to .8, the methods by .01 on each seed
+    hard = np.array([0.1, 0.5, 0.9])
+    assert status(Claim("c", "tpo"), outcome("tpo", hard - 0.01), outcome("grpo", hard)) == "holds"
+
+
+def test_a_seed_without_a_number_counts_on_neither_side():
+    tpo, grpo = [0.1, np.nan, 0.1, 0.1], [0.2, 0.0, 0.2, np.nan]
+    found = verdict(Claim("c", "tpo"), [outcome("tpo", tpo), outcome("grpo", grpo)])
+    assert "n = 2" in found["detail"]
 
 
 def test_two_seeds_decide_nothing():

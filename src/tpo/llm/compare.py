@@ -9,7 +9,6 @@ DIR/METHOD-seedN         each run, as `train` leaves it
 from __future__ import annotations
 
 import io
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -17,8 +16,9 @@ from typing import Any
 import numpy as np
 
 import tpo
-from tpo.llm.files import read_json, read_lines, write_json
+from tpo.llm.files import read_lines
 from tpo.llm.recipe import Recipe, variant
+from tpo.results.files import read_json, write_bytes, write_json
 from tpo.results.report import write_studies
 from tpo.results.statistics import interval, iqm
 
@@ -103,9 +103,7 @@ def write_curves(folder: Path, plan: dict[str, Any]) -> None:
     }
     content = io.BytesIO()
     np.savez(content, **arrays)  # type: ignore[arg-type]
-    part = folder / f"curves.npz.{os.getpid()}.part"
-    part.write_bytes(content.getbuffer())
-    os.replace(part, folder / "curves.npz")
+    write_bytes(folder / "curves.npz", content.getbuffer())
 
 
 def summary(folder: str | Path) -> dict[str, Any]:

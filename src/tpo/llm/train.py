@@ -26,12 +26,13 @@ from transformers.trainer_callback import PrinterCallback
 from tpo.llm import models
 from tpo.llm.card import card
 from tpo.llm.evaluation import as_text, evaluate
-from tpo.llm.files import read_json, read_lines, write_json, write_lines, write_text
+from tpo.llm.files import read_lines, write_lines
 from tpo.llm.progress import Progress
 from tpo.llm.recipe import Recipe
 from tpo.llm.scoring import Scoring
 from tpo.llm.tasks import Task, task
 from tpo.llm.trainer import TargetPolicyTrainer
+from tpo.results.files import read_json, write_json, write_text
 from tpo.version import __version__
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from tpo.results.files import read_json
 from tpo.results.statistics import seed_steps, tail
 from tpo.results.store import Curves, Store
 from tpo.results.verdicts import Outcome
@@ -66,5 +66,5 @@ def load(store: Store, part: Any) -> Loaded:
 
 def cost(folder: Path, key: str) -> float:
     """Seconds spent on a run so far, over all its resumptions."""
-    path = folder / key / "cost.json"
-    return float(json.loads(path.read_text())["seconds"]) if path.is_file() else 0.0
+    found = read_json(folder / key / "cost.json")
+    return float(found["seconds"]) if found else 0.0

@@ -66,12 +66,47 @@ def resampled(strata: Sequence[np.ndarray], seed: int = 0) -> np.ndarray:
     return np.concatenate(parts, axis=-1)
 
 
-def difference(left: np.ndarray, right: np.ndarray, seed: int = 0) -> Interval:
-    """The bootstrap interval of mean(left) - mean(right), for independent seeds."""
-    a = resampled([left], seed).mean(-1)
-    b = resampled([right], seed + 1).mean(-1)
-    tail = (1 - CONFIDENCE) / 2
-    low, high = np.quantile(a - b, (tail, 1 - tail))
+def difference(left: np.ndarray, right: np.ndarray) -> Interval:
+    """The bootstrap interval of the mean of left - right, seed by seed.
+
+    Runs of one seed share their data and, under one policy, their start. Where one side has more
+    seeds, its first are taken.
+    """
+    n = min(len(left), len(right))
+    return interval([np.asarray(left, float)[:n] - np.asarray(right, float)[:n]], mean)
+
+
+def rerun_weights(n: int, seed: int = 0) -> np.ndarray:
+    """[resamples, n] each row how much every one of n seeds weighs in a repetition of the experiment.
+
+    Seeds are redrawn twice: once for what ours, being n, leave open, once for the repetition's own.
+    """
+    rng = np.random.default_rng(seed)
+    first = rng.integers(n, size=(RESAMPLES, n))
+    again = np.take_along_axis(first, rng.integers(n, size=(RESAMPLES, n)), axis=1)
+    return np.stack([np.bincount(row, minlength=n) for row in again]) / n
+
+
+def rerun(values: np.ndarray) -> Interval:
+    """Where the mean of as many other seeds would fall 19 times in 20; both NaN for one seed."""
+    x = np.asarray(values, float)
+    if len(x) < 2:
+        return Interval(np.nan, np.nan)
+    return _percentiles(rerun_weights(len(x)) @ x)
+
+
+def rerun_steps(x: np.ndarray, curves: np.ndarray, threshold: float = 0.01) -> Interval:
+    """`rerun` for the first x at which the mean curve is below the threshold; infinite for never."""
+    if len(curves) < 2:
+        return Interval(np.nan, np.nan)
+    below = rerun_weights(len(curves)) @ np.asarray(curves, float) < threshold
+    return _percentiles(np.where(below.any(1), x[below.argmax(1)], np.inf))
+
+
+def _percentiles(drawn: np.ndarray, confidence: float = CONFIDENCE) -> Interval:
+    """The middle of what was drawn; values that were drawn, so that infinities are no trouble."""
+    outside = (1 - confidence) / 2
+    low, high = np.quantile(drawn, (outside, 1 - outside), method="inverted_cdf")
     return Interval(float(low), float(high))
 
 

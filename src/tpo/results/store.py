@@ -8,16 +8,14 @@ DIR/KEY/curves.npz         the finished curves, one array [seeds, episodes] per 
 
 from __future__ import annotations
 
-import contextlib
-import errno
 import io
-import json
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+
+from tpo.results.files import read_json, write_bytes, write_json
 
 VERSION = 1
 
@@ -41,7 +39,7 @@ class Store:
         self.folder = Path(folder)
         mark = self.folder / "store.json"
         if mark.exists():
-            found = json.loads(mark.read_text()).get("version")
+            found = read_json(mark).get("version")
             if found != VERSION:
                 raise ValueError(
                     f"{self.folder} holds results of store version {found}, and this tpo reads "
@@ -55,7 +53,7 @@ class Store:
                 "choose an empty or a new folder. Nothing was changed"
             )
         self.folder.mkdir(parents=True, exist_ok=True)
-        self._write(mark, json.dumps({"version": VERSION}).encode())
+        write_json(mark, {"version": VERSION})
 
     def keys(self) -> list[str]:
         """The cells that have been started."""
@@ -65,12 +63,11 @@ class Store:
         """Note what is run under this key."""
         path = self.folder / key / "cell.json"
         if not path.exists():
-            path.parent.mkdir(exist_ok=True)
-            self._write(path, json.dumps(description, indent=1, sort_keys=True).encode())
+            write_json(path, dict(sorted(description.items())))
 
     def description(self, key: str) -> dict[str, Any]:
         """What `begin` noted."""
-        found: dict[str, Any] = json.loads((self.folder / key / "cell.json").read_text())
+        found: dict[str, Any] = read_json(self.folder / key / "cell.json")
         return found
 
     def save(self, key: str, snapshot: Snapshot) -> None:
@@ -78,7 +75,7 @@ class Store:
         arrays = {f"curve/{name}": x for name, x in snapshot.curves.items()}
         arrays |= {f"state/{i:04d}": x for i, x in enumerate(snapshot.state)}
         arrays["episode"] = np.asarray(snapshot.episode)
-        self._write_arrays(self.folder / key / "checkpoint.npz", arrays)
+        _write_arrays(self.folder / key / "checkpoint.npz", arrays)
 
     def checkpoint(self, key: str) -> Snapshot | None:
         """The last whole checkpoint, or None."""
@@ -91,27 +88,18 @@ class Store:
 
     def finish(self, key: str, curves: Curves) -> None:
         """Write the finished curves; the checkpoint is no longer needed."""
-        self._write_arrays(self.folder / key / "curves.npz", curves)
+        _write_arrays(self.folder / key / "curves.npz", curves)
         (self.folder / key / "checkpoint.npz").unlink(missing_ok=True)
 
     def curves(self, key: str) -> Curves | None:
         """The finished curves, or None."""
         return _read(self.folder / key / "curves.npz")
 
-    def _write_arrays(self, path: Path, arrays: Curves) -> None:
-        content = io.BytesIO()
-        np.savez(content, **arrays)  # type: ignore[arg-type]
-        self._write(path, content.getbuffer())
 
-    def _write(self, path: Path, content: bytes | memoryview) -> None:
-        """All of it or nothing: to a file beside it, to the disk, then in its place."""
-        part = path.with_name(f"{path.name}.{os.getpid()}.part")
-        with _explained(path), _removed_on_error(part):
-            with open(part, "wb") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(part, path)
+def _write_arrays(path: Path, arrays: Curves) -> None:
+    content = io.BytesIO()
+    np.savez(content, **arrays)  # type: ignore[arg-type]
+    write_bytes(path, content.getbuffer())
 
 
 def _read(path: Path) -> Curves | None:
@@ -119,28 +107,3 @@ def _read(path: Path) -> Curves | None:
         return None
     with np.load(path, allow_pickle=False) as z:
         return {name: z[name] for name in z.files}
-
-
-@contextlib.contextmanager
-def _removed_on_error(part: Path) -> Iterator[None]:
-    try:
-        yield
-    except BaseException:
-        with contextlib.suppress(OSError):
-            part.unlink(missing_ok=True)
-        raise
-
-
-@contextlib.contextmanager
-def _explained(path: Path) -> Iterator[None]:
-    """Say what a full disk means for the run."""
-    try:
-        yield
-    except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise OSError(
-                error.errno,
-                f"the disk is full: {path} could not be written. What was saved before is whole; "
-                "free some space and run the same command again to go on from there",
-            ) from error
-        raise

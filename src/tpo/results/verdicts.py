@@ -1,8 +1,9 @@
 """Claims and what the seeds say of them: holds, does not hold, or undecided.
 
-A comparison is decided when the 95% bootstrap interval of the difference of means over seeds lies on
-one side of zero, and counts as level when it lies within MARGIN of zero. Fewer than LEAST seeds decide
-nothing, and neither does a run that has not finished.
+A comparison is decided by the 95% bootstrap interval of the mean difference, seed by seed. On one side
+of zero: holds, or does not hold. Around zero, but within LEVEL of the larger mean: level, and the lowest
+may be shared, though the first may not. Wider: undecided, as are fewer than LEAST seeds and a run that
+has not finished.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import numpy as np
 from tpo.results.statistics import difference, interval, mean
 
 LEAST = 3
-MARGIN = 0.005
+LEVEL = 0.05
 HOLDS, FAILS, OPEN = "holds", "does not hold", "undecided"
 
 Coords = Mapping[str, Any]
@@ -110,25 +111,31 @@ def compare(left: Outcome, right: Outcome, metric: str) -> Ruling:
     place = _place(left.coords)
     if not (left.done and right.done):
         return Ruling(OPEN, f"{place}{left.label} against {right.label}: not finished")
-    a, b = left.values(metric), right.values(metric)
+    a, b = _paired(left.values(metric), right.values(metric))
     other = (
         right.label
         if left.coords == right.coords
         else f"{right.label} ({_place(right.coords)[:-2]})"
     )
-    n = min(len(a), len(b))
-    words = f"{place}{left.label} {_shown(metric, a)} against {other} {_shown(metric, b)} (n = {n})"
-    if n < LEAST:
+    words = f"{place}{left.label} {_shown(metric, a)} against {other} {_shown(metric, b)} (n = {len(a)})"
+    if len(a) < LEAST:
         return Ruling(OPEN, f"{words}, fewer than {LEAST} seeds")
     low, high = difference(a, b)
-    margin = 0.0 if metric == "steps" else MARGIN
+    level = LEVEL * max(abs(a.mean()), abs(b.mean()))
     if high < 0:
         return Ruling(HOLDS, words)
     if low > 0:
         return Ruling(FAILS, words)
-    if -margin <= low and high <= margin:
+    if metric != "steps" and -level <= low and high <= level:
         return Ruling(HOLDS, f"{words}, level")
     return Ruling(OPEN, f"{words}, within the noise")
+
+
+def _paired(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The seeds that both have, where both have a number."""
+    n = min(len(a), len(b))
+    both = ~(np.isnan(a[:n]) | np.isnan(b[:n]))
+    return a[:n][both], b[:n][both]
 
 
 def _against_value(left: Outcome, claim: Claim) -> Ruling:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import datetime
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -15,6 +14,8 @@ from dataclasses import asdict, dataclass, field, replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
+
+from tpo.results.files import read_json, write_json
 
 PACKAGES = ("tpo", "numpy", "jax", "optax")
 
@@ -67,19 +68,14 @@ def path_of(folder: Path, name: str) -> Path:
 
 def write(folder: Path, manifest: Manifest) -> None:
     """Write the manifest whole or not at all."""
-    path = path_of(folder, manifest.name)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f"{path.name}.{os.getpid()}.part")
-    part.write_text(json.dumps(asdict(manifest), indent=1))
-    os.replace(part, path)
+    write_json(path_of(folder, manifest.name), asdict(manifest))
 
 
 def read(folder: Path, name: str) -> Manifest | None:
     """The manifest of a study in that folder, or None."""
-    path = path_of(folder, name)
-    if not path.is_file():
+    plain = read_json(path_of(folder, name))
+    if plain is None:
         return None
-    plain = json.loads(path.read_text())
     parts = tuple(Part(**part) for part in plain.pop("parts"))
     return Manifest(parts=parts, **plain)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -10,6 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tpo.results.files import write_json
 from tpo.results.loaded import cost
 from tpo.results.store import Curves, Store
 from tpo.studies import manifest
@@ -151,14 +151,17 @@ def run_one(planned: Planned, store: Store, watch: Watcher | None = None) -> Cur
                 store.finish(key, found)
         finally:
             if (store.folder / key).is_dir():
-                _add_cost(store.folder, key, time.monotonic() - began)
+                _add_cost(store.folder, planned, time.monotonic() - began)
     if watch:
         watch(planned, None)
     return found
 
 
-def _add_cost(folder: Path, key: str, seconds: float) -> None:
-    path = folder / key / "cost.json"
-    part = path.with_name(f"cost.json.{os.getpid()}.part")
-    part.write_text(json.dumps({"seconds": round(cost(folder, key) + seconds, 3)}))
-    os.replace(part, path)
+def _add_cost(folder: Path, planned: Planned, seconds: float) -> None:
+    """What the run has cost so far, and the code and machine that it was last computed with."""
+    key = planned.job.key
+    found = {
+        "seconds": round(cost(folder, key) + seconds, 3),
+        "provenance": manifest.provenance(planned.seeds, _device()),
+    }
+    write_json(folder / key / "cost.json", found)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
+from tpo.results.files import write_text
 from tpo.results.report import markdown, page
 
 
@@ -36,16 +36,10 @@ def write_playground(out: Path) -> Path:
 
 
 def _replace(path: Path, text: str) -> None:
-    """All of the file or nothing: written beside it, then put in its place."""
+    """Write the file; a folder of that name is no place for it."""
     if path.is_dir():
         raise ValueError(f"{path} is a folder, expected the name of a file such as report.html")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f"{path.name}.{os.getpid()}.part")
-    try:
-        part.write_text(text, encoding="utf-8")
-        os.replace(part, path)
-    finally:
-        part.unlink(missing_ok=True)
+    write_text(path, text)
 
 
 __all__ = ["write", "write_playground", "write_studies"]
