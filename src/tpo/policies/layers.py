@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -33,28 +33,24 @@ def _linear_fwd(x: jax.Array, weight: jax.Array, bias: jax.Array) -> tuple[jax.A
 
 
 def _linear_bwd(saved: Any, dy: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
-    x, weight = saved
-    return dy @ weight.T, *linear_gradient(x, dy)
-
-
-def linear_gradient(x: jax.Array, dy: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Of weight and bias, the sum over rows, dW = x' dy, laid out for the device.
+    """The usual gradients, with the sum over rows, dW = x' dy, laid out for the device.
 
     On a CPU the narrower factor is transposed in memory beforehand: XLA's fast product there wants rows,
     and left alone falls back to one half as fast. Elsewhere rows are summed in parts side by side, or a
     small dW would keep most of the device idle.
     """
+    x, weight = saved
     rows, d_rows = x.reshape(-1, x.shape[-1]), dy.reshape(-1, dy.shape[-1])
     if jax.default_backend() != "cpu":
         parts = _parts(len(rows))
         rows, d_rows = (y.reshape(parts, -1, y.shape[-1]) for y in (rows, d_rows))
-        return (rows.mT @ d_rows).sum(0), d_rows.sum(1).sum(0)
+        return dy @ weight.T, (rows.mT @ d_rows).sum(0), d_rows.sum(1).sum(0)
     turned: Callable[[jax.Array], jax.Array] = jax.lax.optimization_barrier
     if rows.shape[1] <= d_rows.shape[1]:
         d_weight = turned(rows.T) @ d_rows
     else:
         d_weight = turned(turned(d_rows.T) @ rows).T
-    return d_weight, d_rows.sum(0)
+    return dy @ weight.T, d_weight, d_rows.sum(0)
 
 
 def _parts(rows: int) -> int:
@@ -66,41 +62,11 @@ def _parts(rows: int) -> int:
 linear.defvjp(_linear_fwd, _linear_bwd)
 
 
-EPSILON = 1e-6
-"""Added to the variance of a layer norm."""
-
-
 def layer_norm(x: jax.Array, scale: jax.Array, bias: jax.Array) -> jax.Array:
-    """(x - mean)/sqrt(var + EPSILON) * scale + bias over the last axis."""
+    """(x - mean)/sqrt(var + 1e-6) * scale + bias over the last axis."""
     mean = x.mean(-1, keepdims=True)
     var = (x * x).mean(-1, keepdims=True) - mean * mean
-    return (x - mean) * (jax.lax.rsqrt(var + EPSILON) * scale) + bias
-
-
-class Rest(NamedTuple):
-    """The weights of one layer after attention; d wide, 4d in the middle."""
-
-    out: jax.Array
-    out_bias: jax.Array
-    norm: jax.Array
-    norm_bias: jax.Array
-    up: jax.Array
-    up_bias: jax.Array
-    down: jax.Array
-    down_bias: jax.Array
-
-
-def rest(x: jax.Array, attended: jax.Array, w: Rest) -> jax.Array:
-    """z = x + out(attended), then z + MLP(norm z), over the last axis."""
-    if jax.default_backend() == "gpu":
-        from tpo.policies import fused
-
-        if fused.fits(x.shape[-1]):
-            rows = (-1, x.shape[-1])
-            return fused.rest(x.reshape(rows), attended.reshape(rows), w).reshape(x.shape)
-    z = x + linear(attended, w.out, w.out_bias)
-    y = layer_norm(z, w.norm, w.norm_bias)
-    return z + linear(jax.nn.gelu(linear(y, w.up, w.up_bias)), w.down, w.down_bias)
+    return (x - mean) * (jax.lax.rsqrt(var + 1e-6) * scale) + bias
 
 
 def select(log_probs: jax.Array, actions: jax.Array) -> jax.Array:

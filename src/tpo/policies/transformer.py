@@ -18,7 +18,7 @@ import jax.numpy as jnp
 
 from tpo.policies.attention import attend, attend_step, causal_mask
 from tpo.policies.base import Params, Paths
-from tpo.policies.layers import Rest, layer_norm, lecun_normal, linear, rest
+from tpo.policies.layers import layer_norm, lecun_normal, linear
 
 
 class Cache(NamedTuple):
@@ -98,8 +98,10 @@ class Transformer:
 
     def _rest(self, params: Params, layer: int, x: jax.Array, attended: jax.Array) -> jax.Array:
         """x + out(attended), then the MLP with its residual; any leading shape."""
-        names = ("out", "out_bias", "mlp_norm", "mlp_norm_bias", "up", "up_bias", "down", "down_bias")
-        return rest(x, attended.reshape(x.shape), Rest(*(params[name][layer] for name in names)))
+        x = x + linear(attended.reshape(x.shape), params["out"][layer], params["out_bias"][layer])
+        y = layer_norm(x, params["mlp_norm"][layer], params["mlp_norm_bias"][layer])
+        y = jax.nn.gelu(linear(y, params["up"][layer], params["up_bias"][layer]))
+        return x + linear(y, params["down"][layer], params["down_bias"][layer])
 
     def _logits(self, params: Params, x: jax.Array) -> jax.Array:
         y = layer_norm(x, params["final_norm"], params["final_norm_bias"])
@@ -133,7 +135,7 @@ class Transformer:
                 x = jnp.concatenate([x[h - 1 : b * h : h], x[b * h :]])
                 query = self._qkv(params, layer, x, slice(0, 1))[:, 0]
             state.append(keys_values[: b * h].reshape(b, h, *keys_values.shape[1:]))
-            attended = _attend_together(query, keys_values, state[-1], paths)
+            attended = _attend_together(query, keys_values[b * h :], state[-1], paths)
             x = self._rest(params, layer, x, attended)
         logits = self._logits(params, x)
         return logits[:b], logits[b:].reshape(*paths.tokens.shape, self.vocab), state
@@ -175,30 +177,21 @@ class Transformer:
 
 
 def _attend_together(
-    query: jax.Array, keys_values: jax.Array, prompt: jax.Array, paths: Paths
+    query: jax.Array, own: jax.Array, prompt: jax.Array, paths: Paths
 ) -> jax.Array:
     """Attention of flat tokens: prompts to themselves, paths to their prompt and to themselves.
 
-    query: [B*Q + R*(T-1), heads, d_head], Q of each prompt; keys_values: [B*H + R*(T-1), 2, heads, d_head],
-    of which prompt: [B, H, 2, heads, d_head] is the beginning.
+    query: [B*Q + R*(T-1), heads, d_head], Q of each prompt; own: [R*(T-1), 2, heads, d_head];
+    prompt: [B, H, 2, heads, d_head].
     """
-    (b, h), (r, t), (heads, d_head) = prompt.shape[:2], paths.tokens.shape, query.shape[1:]
-    asked, flat = len(query) - r * t, heads * d_head
-    of_prompt = query[:asked].reshape(b, -1, heads, d_head)
-    over_prompt = attend(of_prompt, prompt, causal_mask(of_prompt.shape[1], h)).reshape(-1, flat)
+    (b, h), (r, t) = prompt.shape[:2], paths.tokens.shape
+    asked, flat = len(query) - r * t, query.shape[1] * query.shape[2]
+    of_prompt = query[:asked].reshape(b, -1, *query.shape[1:])
+    over_prompt = attend(of_prompt, prompt, causal_mask(of_prompt.shape[1], h))
     if r == 0:
-        return over_prompt
-    if jax.default_backend() == "gpu":
-        from tpo.policies.fused_attention import Sizes, attend_paths
-
-        sizes = Sizes(b, h, r, t, heads, d_head)
-        if sizes.fit():
-            owner = jnp.arange(b) if paths.owner is None else paths.owner
-            tall = query.reshape(-1, flat), keys_values.reshape(-1, 2 * flat)
-            return jnp.concatenate([over_prompt, attend_paths(*tall, owner, sizes)])
+        return over_prompt.reshape(-1, flat)
     shared = prompt if paths.owner is None else prompt[paths.owner]
-    own = keys_values[b * h :].reshape(r, t, 2, heads, d_head)
-    of_paths = query[asked:].reshape(r, t, heads, d_head)
-    both = jnp.concatenate([shared, own], axis=1)
-    over_paths = attend(of_paths, both, causal_mask(t, h + t))
-    return jnp.concatenate([over_prompt, over_paths.reshape(-1, flat)])
+    keys_values = jnp.concatenate([shared, own.reshape(r, t, *own.shape[1:])], axis=1)
+    of_paths = query[asked:].reshape(r, t, *query.shape[1:])
+    over_paths = attend(of_paths, keys_values, causal_mask(t, h + t))
+    return jnp.concatenate([over_prompt.reshape(-1, flat), over_paths.reshape(-1, flat)])

@@ -40,27 +40,19 @@ def value_and_grad(
 ) -> tuple[jax.Array, Params]:
     """Loss and its gradient by the parameters. block: rows of paths at a time.
 
-    axis: the name of the vmapped axis of seeds. Seeds run together share one choice: the smallest of
-    `sizes` that holds every distinct path of every seed, at once.
+    axis: the name of the vmapped axis of seeds. Seeds run together share one choice: a single block
+    where that holds every distinct path of every seed, all paths at once elsewhere.
     """
     problem = Problem(policy, rollout, batch, loss)
     rows, fed = batch.distinct.paths.tokens.shape
-    if fed == 0 or rows <= block or isinstance(batch.distinct.size, int):
+    if fed == 0 or rows <= block:
         return problem.at_once(params, rows)
     if axis is None:
         return problem.by_blocks(params, block)
-    choices = sizes(len(batch.candidates), rows)
-    most = _largest(batch.distinct.size, axis)
-    wanted = sum((most > size).astype(jnp.int32) for size in choices[:-1])
-    return jax.lax.switch(
-        wanted, [lambda size=size: problem.at_once(params, size) for size in choices]
+    fits = _largest(batch.distinct.size, axis) <= block
+    return jax.lax.cond(
+        fits, lambda: problem.at_once(params, block), lambda: problem.at_once(params, rows)
     )
-
-
-def sizes(prompts: int, rows: int) -> list[int]:
-    """How many paths a gradient may be made for: from twice the prompts, which a sharp policy needs, to all."""
-    few = 2 * prompts
-    return [few, round((few * rows) ** 0.5), rows] if 2 * few <= rows else [rows]
 
 
 class Problem(NamedTuple):
