@@ -10,7 +10,7 @@ from lab.reference import log_softmax, transformer
 from tpo.policies import MLP, Paths, Table, Transformer
 from tpo.rollouts import Rollout, Shape, sample
 from tpo.tasks import Sequences
-from tpo.training.gradient import plain_log_probs, value_and_grad
+from tpo.training.gradient import plain_log_probs, sizes, value_and_grad
 
 H, V, K, B = 4, 3, 5, 6
 TASK = Sequences(H, V, reward="bag")
@@ -110,7 +110,7 @@ def test_one_forward_equals_rebuilt_prefixes_in_loss_and_gradient(params, name):
         POLICY, moved(params), rollout, batch, lambda x: objective.loss(x, signal), 100
     )
     slow_value, slow = jax.value_and_grad(prefix_loss)(moved(params), batch, objective, signal)
-    np.testing.assert_allclose(value, slow_value, rtol=1e-5)
+    np.testing.assert_allclose(value, slow_value, rtol=1e-5, atol=1e-6)
     for key, grad in grads.items():
         np.testing.assert_allclose(grad, slow[key], atol=1e-5, err_msg=key)
 
@@ -133,6 +133,34 @@ def test_the_gradient_does_not_depend_on_the_block(params, block):
     assert max(float(jnp.abs(g).max()) for g in plain.values()) > 1e-3
     for key, grad in grads.items():
         np.testing.assert_allclose(grad, plain[key], atol=1e-6, err_msg=key)
+
+
+@pytest.mark.parametrize(("sharpness", "paths"), [((1, 1), 36), ((1, 30), 36), ((30, 30), 12)])
+def test_seeds_together_make_the_gradient_for_the_paths_of_the_most_diverse(
+    params, sharpness, paths
+):
+    """A sharp head repeats paths; the numbers are those of each seed alone."""
+    seeds = [params | {"head": params["head"] * x} for x in sharpness]
+    rollout, objective = Rollout("sequence", 6), tpo.objective("tpo")
+    made = []
+
+    def gradient(p, block, axis):
+        contexts = TASK.contexts((), jax.random.key(2), B)
+        batch = rollout.gather(POLICY, p, TASK, contexts, jax.random.key(3))
+        signal = objective.prepare(batch.group)
+        loss = lambda x: objective.loss(x, signal)  # noqa: E731
+        made.append(batch.distinct.size)
+        return value_and_grad(POLICY, moved(p), rollout, batch, loss, block, axis)[1]
+
+    assert sizes(B, B * 6) == [12, 36]
+    together = jax.vmap(lambda p: gradient(p, 1, "seeds"), axis_name="seeds")
+    found = jax.jit(together)(jax.tree.map(lambda *x: jnp.stack(x), *seeds))
+    made.clear()
+    alone = [gradient(p, 10**6, None) for p in seeds]
+    assert (max(int(size) for size in made) > 12) == (paths == 36)
+    for key, grads in found.items():
+        for i, grad in enumerate(grads):
+            np.testing.assert_allclose(grad, alone[i][key], atol=2e-5, err_msg=key)
 
 
 def test_the_gradient_is_that_of_the_plain_transformer(params):

@@ -42,7 +42,8 @@ def attend_step(query: jax.Array, prompt: jax.Array, own: jax.Array, seen: jax.A
     query = query * query.shape[-1] ** -0.5
     over_prompt = (query.swapaxes(1, 2) @ prompt[0].mT).swapaxes(1, 2)
     over_own = jnp.where(seen, (query[..., None, :] @ own[0].mT)[..., 0, :], MASKED)
-    weights = jax.nn.softmax(jnp.concatenate([over_prompt, over_own], axis=-1), axis=-1)
-    h = prompt.shape[-2]
-    from_prompt = (weights[..., :h].swapaxes(1, 2) @ prompt[1]).swapaxes(1, 2)
-    return from_prompt + (weights[..., None, h:] @ own[1])[..., 0, :]
+    most = jnp.maximum(over_prompt.max(-1, keepdims=True), over_own.max(-1, keepdims=True))
+    over_prompt, over_own = jnp.exp(over_prompt - most), jnp.exp(over_own - most)
+    total = over_prompt.sum(-1, keepdims=True) + over_own.sum(-1, keepdims=True)
+    from_prompt = (over_prompt.swapaxes(1, 2) @ prompt[1]).swapaxes(1, 2)
+    return (from_prompt + (over_own[..., None, :] @ own[1])[..., 0, :]) / total

@@ -69,6 +69,31 @@ def layer_norm(x: jax.Array, scale: jax.Array, bias: jax.Array) -> jax.Array:
     return (x - mean) * (jax.lax.rsqrt(var + 1e-6) * scale) + bias
 
 
+@jax.custom_vjp
+def rows(table: jax.Array, index: jax.Array) -> jax.Array:
+    """table[index]: rows of [N, ...] for an index of any shape."""
+    return table[index]
+
+
+def _rows_fwd(table: jax.Array, index: jax.Array) -> tuple[jax.Array, Any]:
+    return table[index], (table, index)
+
+
+def _rows_bwd(saved: Any, dy: jax.Array) -> tuple[jax.Array, None]:
+    """Rows added up where they came from: one by one on a CPU, by a one-hot product elsewhere.
+
+    There adding in place is slow, and its order, and so its rounding, differs from run to run.
+    """
+    table, index = saved
+    if jax.default_backend() == "cpu":
+        return jnp.zeros_like(table).at[index].add(dy), None
+    came = jax.nn.one_hot(index.reshape(-1), len(table), dtype=dy.dtype, axis=0)
+    return (came @ dy.reshape(index.size, -1)).reshape(table.shape), None
+
+
+rows.defvjp(_rows_fwd, _rows_bwd)
+
+
 def select(log_probs: jax.Array, actions: jax.Array) -> jax.Array:
     """log_probs[..., V] at actions[...]; a one-hot product, whose gradient needs no scatter.
 

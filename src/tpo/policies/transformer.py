@@ -18,7 +18,7 @@ import jax.numpy as jnp
 
 from tpo.policies.attention import attend, attend_step, causal_mask
 from tpo.policies.base import Params, Paths
-from tpo.policies.layers import layer_norm, lecun_normal, linear
+from tpo.policies.layers import layer_norm, lecun_normal, linear, rows
 
 
 class Cache(NamedTuple):
@@ -86,7 +86,7 @@ class Transformer:
     def _embed(self, params: Params, tokens: jax.Array, start: int | jax.Array) -> jax.Array:
         """Token plus position, [..., n, d]."""
         position = jax.lax.dynamic_slice_in_dim(params["position"], start, tokens.shape[-1])
-        return params["embed"][tokens] + position
+        return rows(params["embed"], tokens) + position
 
     def _qkv(self, params: Params, layer: int, x: jax.Array, parts: slice) -> jax.Array:
         """Query, key, value (those in `parts`) of tokens: [..., parts, heads, d_head]."""
@@ -147,7 +147,7 @@ class Transformer:
         mask = causal_mask(t, h + t)
         for layer, prompt in enumerate(state):
             qkv = self._qkv(params, layer, x, slice(0, 3))
-            shared = prompt if paths.owner is None else prompt[paths.owner]
+            shared = prompt if paths.owner is None else rows(prompt, paths.owner)
             keys_values = jnp.concatenate([shared, qkv[:, :, 1:]], axis=1)
             x = self._rest(params, layer, x, attend(qkv[:, :, 0], keys_values, mask))
         return self._logits(params, x)
@@ -190,7 +190,7 @@ def _attend_together(
     over_prompt = attend(of_prompt, prompt, causal_mask(of_prompt.shape[1], h))
     if r == 0:
         return over_prompt.reshape(-1, flat)
-    shared = prompt if paths.owner is None else prompt[paths.owner]
+    shared = prompt if paths.owner is None else rows(prompt, paths.owner)
     keys_values = jnp.concatenate([shared, own.reshape(r, t, *own.shape[1:])], axis=1)
     of_paths = query[asked:].reshape(r, t, *query.shape[1:])
     over_paths = attend(of_paths, keys_values, causal_mask(t, h + t))

@@ -9,6 +9,7 @@ as the policy sharpens. It is the gradient of the plain computation, summed in a
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -38,21 +39,29 @@ def value_and_grad(
     block: int,
     axis: str | None = None,
 ) -> tuple[jax.Array, Params]:
-    """Loss and its gradient by the parameters. block: rows of paths at a time.
+    """Loss and its gradient by the parameters. block: rows of paths at a time, where seeds run alone.
 
-    axis: the name of the vmapped axis of seeds. Seeds run together share one choice: a single block
-    where that holds every distinct path of every seed, all paths at once elsewhere.
+    axis: the name of the vmapped axis of seeds. Seeds run together share one choice: the smallest of
+    `sizes` that holds every distinct path of every seed, at once.
     """
     problem = Problem(policy, rollout, batch, loss)
     rows, fed = batch.distinct.paths.tokens.shape
-    if fed == 0 or rows <= block:
+    if fed == 0 or isinstance(batch.distinct.size, int):
         return problem.at_once(params, rows)
     if axis is None:
-        return problem.by_blocks(params, block)
-    fits = _largest(batch.distinct.size, axis) <= block
-    return jax.lax.cond(
-        fits, lambda: problem.at_once(params, block), lambda: problem.at_once(params, rows)
-    )
+        return problem.at_once(params, rows) if rows <= block else problem.by_blocks(params, block)
+    choices = sizes(len(batch.candidates), rows)
+    most = _largest(batch.distinct.size, axis)
+    wanted = sum((most > size).astype(jnp.int32) for size in choices[:-1])
+    return jax.lax.switch(wanted, [partial(problem.at_once, params, size) for size in choices])
+
+
+def sizes(prompts: int, rows: int) -> list[int]:
+    """Numbers of paths to make a gradient for: twice the prompts, enough for a sharp policy, to all."""
+    found = [min(2 * prompts, rows)]
+    while 2 * found[-1] <= rows:
+        found.append(min(4 * found[-1], rows))
+    return [*found[:-1], rows]
 
 
 class Problem(NamedTuple):

@@ -117,7 +117,7 @@ class Runner:
         cpu = jax.default_backend() == "cpu"
         self.batched = not cpu if pace.batched is None else pace.batched
         self.seeds = np.arange(cell.budget.seeds, dtype=np.uint32) + cell.budget.first_seed
-        block = pace.block or block_rows(cell, cpu)
+        block = pace.block or block_rows(cell)
         self.learner = Learner(_numbers(cell), block, "seeds" if self.batched else None)
         self.data = cell.task.load()
         self.episode = 0
@@ -225,11 +225,6 @@ def chunk_of(learner: Learner) -> Callable[..., Any]:
     return chunk
 
 
-def block_rows(cell: Cell, cpu: bool) -> int:
-    """Paths computed at a time: what the caches of a CPU hold well; a third of all elsewhere."""
-    fed = max(cell.task.length - 1, 1)
-    rollout = cell.method.rollout
-    rows = cell.budget.batch * rollout.shape(cell.task).streams
-    if rollout.rule.many != "streams":
-        return rows
-    return max(16, 1200 // fed) if cpu else -(-rows // 3)
+def block_rows(cell: Cell) -> int:
+    """Paths computed at a time where seeds run alone: what the caches of a CPU hold well."""
+    return max(16, 1200 // max(cell.task.length - 1, 1))
