@@ -40,12 +40,12 @@ def test_wrong_words_are_answered_with_the_right_ones(words, message):
 
 
 def test_ctrl_c_keeps_what_is_done_and_says_how_to_go_on(tmp_path, capsys, monkeypatch):
-    from tpo.studies import runner
+    from tpo.studies.engines.driver import Driver
 
     def stopped(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(runner, "run_one", stopped)
+    monkeypatch.setattr(Driver, "run", stopped)
     words = ["run", "talk", "--scale", "smoke", "--out", str(tmp_path / "store")]
     assert call(run, *words) == 130
     assert "Run the same command again to go on" in capsys.readouterr().err

@@ -94,11 +94,11 @@ class Live:
     def watch(self, planned: Planned, state: Progress | None) -> None:
         """Show the newest numbers of a method."""
         row = self.rows[planned.label]
-        if state is not None:
+        if state is not None and state.curves:
             row.take(state.episode, state.curves)
         if self.console.is_terminal:
             self.screen.update(self.table(), refresh=True)
-        elif state is not None and row.due():
+        elif state is not None and state.curves and row.due():
             print(f"{planned.label:5} episode {row.episode:4}/{row.total}  {row.words}", flush=True)
 
     def table(self) -> Any:

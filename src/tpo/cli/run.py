@@ -46,6 +46,12 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     command.add_argument("--resume", action="store_true", help="go on from --out, which must exist")
     command.add_argument("--chunk", type=int, help="episodes between updates of the progress")
     command.add_argument("--save-every", type=float, default=20.0, metavar="SECONDS")
+    command.add_argument(
+        "--engine", default="local", help="where a study runs: local, on this machine (local)"
+    )
+    command.add_argument(
+        "--workers", type=int, metavar="N", help="of a study: jobs at a time, each in a process (1)"
+    )
     command.set_defaults(run=main)
 
 
@@ -57,6 +63,8 @@ def main(args: argparse.Namespace) -> int:
         return run_study.main(args)
     if args.scale or args.only:
         raise ValueError("--scale and --only are parts of a study: tpo run STUDY --scale ...")
+    if args.workers is not None or args.engine != "local":
+        raise ValueError("--engine and --workers are for a study: tpo run STUDY --workers ...")
     cells = cells_of(args)
     store = _store(args)
     try:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from tpo.cli import screen
 
 if TYPE_CHECKING:
+    from tpo.studies.engines import Engine
     from tpo.studies.runner import Request
 
 BY_FLAGS = {
@@ -29,9 +30,11 @@ def main(args: argparse.Namespace) -> int:
                 f"--{name.replace('_', '-')} is for a run without a study; a study takes --scale, "
                 "--seeds, --methods and --only"
             )
+    from tpo.studies.engines import engine
+
     requests = requests_of(args)
     folder = folder_of(args)
-    return run(requests, folder)
+    return run(requests, folder, engine(args.engine, args.workers, args.save_every))
 
 
 def requests_of(args: argparse.Namespace) -> list[Request]:
@@ -75,15 +78,20 @@ def folder_of(args: argparse.Namespace) -> Path:
     return folder
 
 
-def run(requests: Sequence[Request], folder: Path) -> int:
-    """Run every study, show its table, say where the results are; after Ctrl-C, how to go on."""
+def run(requests: Sequence[Request], folder: Path, engine: Engine | None = None) -> int:
+    """Run every study, show its table, say where the results are; after Ctrl-C, how to go on.
+
+    One job at a time finishes study after study; several at a time take the jobs of all.
+    """
     from tpo.studies import runner
 
+    together = engine is not None and engine.size > 1
     try:
-        for request in requests:
-            with screen.watching(len(runner.plan(request))) as watch:
-                runner.run(request, folder, watch)
-            show_results(folder, request.study.name)
+        for group in [requests] if together else [[request] for request in requests]:
+            with screen.watching(sum(len(runner.plan(request)) for request in group)) as watch:
+                runner.run_all(group, folder, watch, engine)
+            for request in group:
+                show_results(folder, request.study.name)
     except KeyboardInterrupt:
         print(
             f"\nstopped; what is done so far is in {folder}. "

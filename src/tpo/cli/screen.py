@@ -5,12 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 if TYPE_CHECKING:
-    from tpo.studies.runner import Planned, Watcher
+    from tpo.studies.engines.driver import Watcher
+    from tpo.studies.runner import Planned
     from tpo.training import Progress
 
 
@@ -27,7 +29,7 @@ def last_error(curves: Mapping[str, np.ndarray]) -> float:
 
 @contextmanager
 def watching(jobs: int) -> Iterator[Watcher]:
-    """A bar for all jobs and one for the current, on stderr; a line for every job that ends."""
+    """A bar for all jobs and one for each that runs, on stderr; a line for every job that ends."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
     from rich.progress import Progress as Bars
@@ -39,30 +41,42 @@ def watching(jobs: int) -> Iterator[Watcher]:
     )  # fmt: skip
     with Bars(*columns, console=console, transient=True) as bars:
         overall = bars.add_task("all", total=jobs, note="")
-        current = bars.add_task("compiling", total=1, note="")
-        began = [time.monotonic(), float("nan")]
+        running: dict[str, Running] = {}
 
         def watch(planned: Planned, state: Progress | None) -> None:
-            if state is not None:
-                began[1] = last_error(state.curves)
-                note = f"error {began[1]:.3f}, {state.rate:.1f}/s"
-                bars.update(
-                    current,
-                    description=planned.title,
-                    total=planned.episodes,
-                    completed=state.episode,
-                    note=note,
-                )
+            key = planned.job.key
+            if state is None:
+                ended = running.pop(key, None)
+                words, seconds = ended.words if ended else ("done", 0.0)
+                if console.is_terminal or seconds > 1:
+                    console.print(f"{planned.title}: {words}, {seconds:.0f} s", highlight=False)
+                if ended:
+                    bars.remove_task(ended.bar)
+                bars.advance(overall)
                 return
-            seconds = time.monotonic() - began[0]
-            known = "done" if np.isnan(began[1]) else f"error {began[1]:.3f}"
-            if console.is_terminal or seconds > 1:
-                console.print(f"{planned.title}: {known}, {seconds:.0f} s", highlight=False)
-            began[:] = [time.monotonic(), float("nan")]
-            bars.advance(overall)
-            bars.update(current, description="compiling", completed=0, note="")
+            if key not in running:
+                bar = bars.add_task(planned.title, total=planned.episodes, note="compiling")
+                running[key] = Running(bar, time.monotonic())
+            running[key].error = last_error(state.curves)
+            note = f"{running[key].words[0]}, {state.rate:.1f}/s" if state.rate else "compiling"
+            bars.update(running[key].bar, completed=state.episode, note=note)
 
         yield watch
+
+
+@dataclass
+class Running:
+    """A job that runs: its bar, its start, its newest error."""
+
+    bar: Any
+    began: float
+    error: float = float("nan")
+
+    @property
+    def words(self) -> tuple[str, float]:
+        """What is known of it, and its seconds so far."""
+        known = "done" if np.isnan(self.error) else f"error {self.error:.3f}"
+        return known, time.monotonic() - self.began
 
 
 HEADINGS = {

@@ -6,6 +6,7 @@ The runs themselves lie in the store under their own keys, so studies that share
 from __future__ import annotations
 
 import datetime
+import functools
 import json
 import subprocess
 import sys
@@ -109,6 +110,7 @@ def provenance(seeds: int, device: str) -> dict[str, Any]:
     }
 
 
+@functools.cache
 def _commit() -> str:
     """The commit of a source checkout with + where files differ from it; "" when installed."""
     folder = Path(__file__).parent

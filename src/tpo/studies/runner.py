@@ -1,24 +1,22 @@
-"""The one runner: a study becomes planned jobs, each run through the store, so that it can go on."""
+"""The one runner: studies become planned jobs, which an engine runs through the store."""
 
 from __future__ import annotations
 
-import os
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tpo.results.files import write_json
-from tpo.results.loaded import cost
-from tpo.results.store import Curves, Store
+from tpo.results.store import Store
 from tpo.studies import manifest
 from tpo.studies.declare import Study
+from tpo.studies.engines import Engine
+from tpo.studies.engines.driver import Driver, Watcher
+from tpo.studies.engines.here import Here
 from tpo.studies.methods import fitting, label
 
 if TYPE_CHECKING:
     from tpo.studies.recipes import Job
-    from tpo.training import Progress
 
 
 @dataclass(frozen=True)
@@ -95,21 +93,32 @@ def plan(request: Request) -> list[Planned]:
     ]
 
 
-Watcher = Callable[[Planned, "Progress | None"], None]
-"""Told of each chunk of a job, and with None when the job is finished."""
-
-
-def run(request: Request, folder: str | Path, watch: Watcher | None = None) -> list[Planned]:
+def run(
+    request: Request, folder: str | Path, watch: Watcher | None = None, engine: Engine | None = None
+) -> list[Planned]:
     """Run what is not finished yet; every finished job and the last checkpoint stay in the folder."""
-    jobs = plan(request)
+    return run_all([request], folder, watch, engine)
+
+
+def run_all(
+    requests: Sequence[Request],
+    folder: str | Path,
+    watch: Watcher | None = None,
+    engine: Engine | None = None,
+) -> list[Planned]:
+    """Run several studies as one list of jobs: what they share is run once."""
     store = Store(folder)
-    note(request, jobs, store.folder)
-    for planned in jobs:
-        run_one(planned, store, watch)
+    planned = [plan(request) for request in requests]
+    jobs = [job for found in planned for job in found]
+    with Driver(engine or Here(), store, watch) as driver:
+        device = driver.machine().device
+        for request, found in zip(requests, planned, strict=True):
+            note(request, found, store.folder, device)
+        driver.run(jobs)
     return jobs
 
 
-def note(request: Request, jobs: Sequence[Planned], folder: Path) -> None:
+def note(request: Request, jobs: Sequence[Planned], folder: Path, device: str) -> None:
     """Write the manifest, joined with what an earlier run of the study left."""
     study, scale = request.study, request.study.scale(request.scale)
     seeds = request.seeds or scale.seeds
@@ -121,47 +130,6 @@ def note(request: Request, jobs: Sequence[Planned], folder: Path) -> None:
         command=request.command(),
         settings={**study.settings, **scale.settings, "seeds": seeds, "episodes": scale.episodes},
         parts=tuple(planned.part for planned in jobs),
-        provenance=manifest.provenance(seeds, _device()),
+        provenance=manifest.provenance(seeds, device),
     )
     manifest.write(folder, wanted.joined(manifest.read(folder, study.name)))
-
-
-def _device() -> str:
-    import jax
-
-    kind = str(jax.devices()[0].device_kind)
-    return f"{os.cpu_count()} CPU cores" if kind == "cpu" else kind
-
-
-def run_one(planned: Planned, store: Store, watch: Watcher | None = None) -> Curves:
-    """The arrays of one job, computed or from the store, its seconds added to its cost."""
-    from tpo.training import Cell, run
-
-    key = planned.job.key
-    began = time.monotonic()
-    found = store.curves(key)
-    if found is None:
-        try:
-            if isinstance(planned.job, Cell):
-                tell = (lambda progress: watch(planned, progress)) if watch else None
-                found = run(planned.job, store, tell)
-            else:
-                found = planned.job.arrays()
-                store.begin(key, planned.job.to_json())
-                store.finish(key, found)
-        finally:
-            if (store.folder / key).is_dir():
-                _add_cost(store.folder, planned, time.monotonic() - began)
-    if watch:
-        watch(planned, None)
-    return found
-
-
-def _add_cost(folder: Path, planned: Planned, seconds: float) -> None:
-    """What the run has cost so far, and the code and machine that it was last computed with."""
-    key = planned.job.key
-    found = {
-        "seconds": round(cost(folder, key) + seconds, 3),
-        "provenance": manifest.provenance(planned.seeds, _device()),
-    }
-    write_json(folder / key / "cost.json", found)

@@ -107,6 +107,11 @@ def environment() -> dict[str, str]:
     return {"jax": jax.__version__, "platform": device.platform, "device": device.device_kind}
 
 
+def cores() -> int:
+    """How many CPU cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 class Runner:
     """The moving parts of a run: states of the seeds, curves so far, the compiled chunk."""
 
@@ -124,7 +129,7 @@ class Runner:
         self.ran = 0
         self.seconds = 0.0
         self.parts: dict[str, list[np.ndarray]] = {}
-        self.workers = 1 if self.batched else min(os.cpu_count() or 1, len(self.seeds))
+        self.workers = 1 if self.batched else min(cores(), len(self.seeds))
         self._chunk = min(self.pace.chunk or 1, CAPACITY)
         self.states: list[State] = []
 

@@ -1,0 +1,77 @@
+"""Where the jobs of studies run: in this process, in several, or on a Ray cluster.
+
+An engine starts workers. A worker is a `Bench` somewhere else: it is sent the name of a method and its
+arguments, and answers with what the method returns. All that is shared, the order of jobs, the store,
+retries and progress, is in `driver`, once for all engines.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Protocol
+
+ENGINES = ("local",)
+
+
+class Lost(NamedTuple):
+    """The answer of a worker that died."""
+
+    why: str
+
+
+class Failed(NamedTuple):
+    """The answer of a worker whose job raised."""
+
+    kind: str
+    message: str
+    trace: str
+
+    def error(self, title: str) -> Exception:
+        """What to raise where the study was started: the user's own mistakes in one line, ours in full."""
+        for kind in (ValueError, TypeError, OSError, ModuleNotFoundError):
+            if self.kind == kind.__name__:
+                return kind(f"{title}: {self.message}")
+        return ChildProcessError(f"{title} failed in its worker:\n{self.trace}")
+
+
+class Worker(Protocol):
+    """A bench that may be elsewhere."""
+
+    def send(self, method: str, *arguments: Any) -> None:
+        """Ask for a method of the bench; what was asked before is answered before."""
+
+    def receive(self) -> Any:
+        """The next answer; `Lost` from a worker that died, `Failed` where the method raised."""
+
+
+class Engine(Protocol):
+    """Starts workers and waits for them; given back by `close`, with every process it started."""
+
+    size: int
+    """How many workers may be busy at a time."""
+
+    def hire(self) -> Worker:
+        """One more worker."""
+
+    def wait(self, workers: Sequence[Any], timeout: float | None = None) -> Any:
+        """One of these workers whose answer is there, or None after so many seconds."""
+
+    def close(self) -> None:
+        """End every worker at once."""
+
+
+def engine(name: str = "local", workers: int | None = None, save_every: float = 20.0) -> Engine:
+    """The engine of that name; `workers` jobs at a time, a checkpoint at most every so many seconds."""
+    from tpo.studies.engines.here import Here
+    from tpo.studies.engines.processes import Processes
+
+    if name not in ENGINES:
+        raise ValueError(f"--engine is {name!r}, expected one of {', '.join(ENGINES)}")
+    if workers is not None and workers < 1:
+        raise ValueError(f"--workers is {workers}, expected at least 1")
+    if (workers or 1) == 1:
+        return Here(save_every)
+    return Processes(workers or 1, save_every)
+
+
+__all__ = ["ENGINES", "Engine", "Failed", "Lost", "Worker", "engine"]
