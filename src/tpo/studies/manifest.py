@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import datetime
 import functools
+import os
 import json
 import subprocess
 import sys
@@ -112,7 +113,12 @@ def provenance(seeds: int, device: str) -> dict[str, Any]:
 
 @functools.cache
 def _commit() -> str:
-    """The commit of a source checkout with + where files differ from it; "" when installed."""
+    """The commit of a source checkout with + where files differ from it; "" when installed.
+
+    TPO_COMMIT says it where the source came without its history, as in a container.
+    """
+    if given := os.environ.get("TPO_COMMIT"):
+        return given
     folder = Path(__file__).parent
     try:
         found = subprocess.run(
