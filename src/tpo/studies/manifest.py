@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import datetime
 import functools
-import os
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Mapping
