@@ -3,11 +3,12 @@ PYTHON ?= python3
 VENV := .venv
 OLDEST := .venv-oldest
 VLLM := .venv-vllm
+VERL := .venv-verl
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 export JAX_COMPILATION_CACHE_DIR ?= $(CURDIR)/.cache/jax
 
-.PHONY: demo test test-llm-oldest test-vllm check format docs bench clean
+.PHONY: demo test test-llm-oldest test-vllm test-verl check format docs bench clean
 
 demo: $(VENV)/.lab ## TPO beside the policy-gradient methods on a sparse-reward task
 	$(BIN)/tpo demo
@@ -20,6 +21,9 @@ test-llm-oldest: $(OLDEST)/.done ## the trainer with the oldest TRL that is supp
 
 test-vllm: $(VLLM)/.done ## rollouts by vLLM, for real, on the CPU
 	$(VLLM)/bin/python -m pytest tests/llm/test_vllm.py
+
+test-verl: $(VERL)/.done ## the plug-in against the installed verl, its engine included, on the CPU
+	$(VERL)/bin/python -m pytest tests/verl_plugin
 
 check: $(VENV)/.dev ## lint, format, types, documentation
 	$(BIN)/ruff check .
@@ -65,5 +69,14 @@ $(VLLM)/.done: pyproject.toml
 	$(VLLM)/bin/python -m pip uninstall --quiet --yes torchvision torchaudio torchcodec
 	touch $@
 
+# verl wants a transformers older than TRL's; torch first, so that its CPU build stays
+$(VERL)/.done: pyproject.toml constraints-verl.txt
+	$(PYTHON) -m venv $(VERL)
+	$(VERL)/bin/python -m pip install --quiet --disable-pip-version-check \
+	  --constraint constraints-verl.txt torch==2.13.0
+	$(VERL)/bin/python -m pip install --quiet --disable-pip-version-check \
+	  --constraint constraints-verl.txt torch==2.13.0 --editable '.[verl]' pytest
+	touch $@
+
 clean:
-	rm -rf $(VENV) $(OLDEST) $(VLLM) .cache docs/_build docs/objectives
+	rm -rf $(VENV) $(OLDEST) $(VLLM) $(VERL) .cache docs/_build docs/objectives

@@ -8,11 +8,8 @@ from typing import Any, ClassVar
 
 from trl import GRPOConfig
 
-import tpo
-from tpo.objectives import Objective, entry
-
-SCORE = "ratio"
-"""The sequence score for language models where an objective's own default is the paper's sum."""
+from tpo.llm.choice import accepted, chosen
+from tpo.objectives import Objective
 
 _BELONGS_TO_OBJECTIVE = {
     "loss_type": "objective='grpo', 'dr_grpo', 'dapo', 'cispo', 'sapo', ...",
@@ -84,44 +81,12 @@ class TargetPolicyConfig(GRPOConfig):  # type: ignore[misc]
 
     def build(self) -> Objective:
         """The objective that these options name; a wrong option names itself and what is accepted."""
-        found = entry(self.objective)
-        if found.make.traits.critic:
-            raise ValueError(
-                f"objective {self.objective!r} needs a critic, which this trainer does not have: "
-                "choose one without, such as 'tpo', 'grpo' or 'rloo'"
-            )
-        if found.make.needs:
-            raise ValueError(
-                f"objective {self.objective!r} needs {found.make.needs[0]} with every prompt, which this "
-                "trainer does not sample: choose 'rloo', whose baseline is the rest of the group"
-            )
-        return tpo.objective(self.objective, **self._options())
-
-    def _options(self) -> dict[str, Any]:
-        """What is passed to `tpo.objective`: the two shorthands, beta, and `objective_options`."""
-        accepted = {f.name: f.default for f in fields(entry(self.objective).make)}
-        given: dict[str, Any] = dict(self.objective_options or {})  # type: ignore[arg-type]
-        options = {k: tuple(v) if isinstance(v, list) else v for k, v in given.items()}
-        for name in ("score", "eta"):
-            value = getattr(self, name)
-            if value is not None and name not in accepted:
-                raise ValueError(
-                    f"{name} is {value!r}, and objective {self.objective!r} has no {name}: leave {name}=None"
-                )
-            if value is not None:
-                options[name] = value
-        if "beta" in options:
-            raise ValueError(
-                "objective_options holds beta, which is an option of the config: set beta=... there, "
-                "so that a reference model is kept for it"
-            )
-        if accepted.get("score") == "sum":
-            options.setdefault("score", SCORE)
-        if "beta" in accepted:
-            options["beta"] = self.beta
-        if "reward_weights" in accepted and self.reward_weights:
+        options: dict[str, Any] = dict(self.objective_options or {})  # type: ignore[arg-type]
+        options |= {k: v for k in ("score", "eta") if (v := getattr(self, k)) is not None}
+        if "reward_weights" in accepted(self.objective) and self.reward_weights:
             options.setdefault("reward_weights", tuple(self.reward_weights))
-        return options
+        advice = "set beta=... there, so that a reference model is kept for it"
+        return chosen(self.objective, options, self.beta, advice)
 
     def _reject_options(self) -> None:
         defaults = {f.name: f.default for f in fields(GRPOConfig)}

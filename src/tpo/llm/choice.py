@@ -1,0 +1,59 @@
+"""Which objective a trainer of language models fits: options to a frozen value, with the defaults for text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any
+
+import tpo
+from tpo.objectives import Objective, entry
+
+SCORE = "ratio"
+"""The sequence score for language models where an objective's own default is the paper's sum."""
+
+
+def accepted(name: str) -> dict[str, Any]:
+    """The options of an objective with their defaults; an unknown name lists the valid ones."""
+    return {f.name: f.default for f in fields(entry(name).make)}
+
+
+def chosen(name: str, options: Mapping[str, Any], beta: float, beta_is: str) -> Objective:
+    """The objective of that name; `options` without a value are left out.
+
+    The KL to the reference is the trainer's: `beta` is its strength, and `beta_is` tells users where it is set.
+    """
+    _check_trainable(name)
+    known = accepted(name)
+    given = {k: tuple(v) if isinstance(v, list) else v for k, v in options.items()}
+    for option in ("score", "eta"):
+        value = given.get(option)
+        if value is None:
+            given.pop(option, None)
+        elif option not in known:
+            raise ValueError(
+                f"{option} is {value!r}, and objective {name!r} has no {option}: leave {option} out"
+            )
+    if "beta" in given:
+        raise ValueError(
+            f"objective_options holds beta, which is an option of the config: {beta_is}"
+        )
+    if known.get("score") == "sum":
+        given.setdefault("score", SCORE)
+    if "beta" in known:
+        given["beta"] = beta
+    return tpo.objective(name, **given)
+
+
+def _check_trainable(name: str) -> None:
+    make = entry(name).make
+    if make.traits.critic:
+        raise ValueError(
+            f"objective {name!r} needs a critic, which this trainer does not have: "
+            "choose one without, such as 'tpo', 'grpo' or 'rloo'"
+        )
+    if make.needs:
+        raise ValueError(
+            f"objective {name!r} needs {make.needs[0]} with every prompt, which this "
+            "trainer does not sample: choose 'rloo', whose baseline is the rest of the group"
+        )

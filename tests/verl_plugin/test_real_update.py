@@ -1,0 +1,73 @@
+"""An update by verl's real trainer, TransferQueue, actor worker and FSDP2 engine, on the CPU."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from tokenizers import Tokenizer, models, pre_tokenizers
+from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+
+HERE = Path(__file__).parent
+PARTS = "actor_rollout_ref.actor.ppo_mini_batch_size=2"
+RUNS = {
+    "tpo": [],
+    "tpo, mean score, 2 parts, 2 epochs": [
+        PARTS,
+        "actor_rollout_ref.actor.ppo_epochs=2",
+        "+trainer.v1.tpo.score=mean",
+    ],
+    "grpo, 2 parts": [PARTS, "+trainer.v1.tpo.objective=grpo"],
+}
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("tiny")
+    torch.manual_seed(0)
+    shape = {"hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 1}
+    LlamaForCausalLM(
+        LlamaConfig(vocab_size=32, num_attention_heads=2, initializer_range=0.2, **shape)
+    ).save_pretrained(folder)
+    words = {"<pad>": 0, "<eos>": 1, **{f"w{i}": i + 2 for i in range(30)}}
+    inner = Tokenizer(models.WordLevel(words, unk_token="w0"))
+    inner.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    PreTrainedTokenizerFast(
+        tokenizer_object=inner, pad_token="<pad>", eos_token="<eos>", unk_token="w0"
+    ).save_pretrained(folder)
+    run = subprocess.run(
+        [sys.executable, HERE / "real_update.py", folder, *map(json.dumps, RUNS.values())],
+        env={**os.environ, "PYTHONWARNINGS": "ignore", "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0"},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        cwd=folder,
+    )
+    lines = [line for line in run.stdout.splitlines() if line.startswith("RESULT ")]
+    assert len(lines) == len(RUNS), run.stderr[-3000:]
+    return dict(zip(RUNS, map(json.loads, (line[7:] for line in lines)), strict=True))
+
+
+@pytest.mark.parametrize("run", RUNS)
+def test_every_step_has_the_gradient_of_the_objective(results, run):
+    found = results[run]
+    assert max(found["errors"]) < 1e-5  # of a float32 model beside its float64 copy
+    assert min(found["sizes"]) > 1e-3
+    assert found["moved"] > 1e-3
+
+
+def test_updates_take_whole_groups_in_turn(results):
+    assert results["tpo"]["groups"] == [[0, 1, 2, 3]]
+    first, second, *again = results["tpo, mean score, 2 parts, 2 epochs"]["groups"]
+    assert sorted(first + second) == [0, 1, 2, 3]
+    assert again == [first, second]
+
+
+def test_verl_padded_the_lost_session_and_reads_no_nan(results):
+    for found in results.values():
+        assert found["padding"] == 1
+        assert found["finite"]
+        assert "tpo/groups/excluded" in found["metrics"]
