@@ -6,10 +6,10 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from tpo.cli import bench, compare, demo, doctor, report, run, studies, train
+from tpo.cli import bench, compare, demo, doctor, report, run, studies, train, verl
 from tpo.version import __version__
 
-COMMANDS = (demo, studies, run, compare, report, train, bench, doctor)
+COMMANDS = (demo, studies, run, compare, report, train, verl, bench, doctor)
 
 
 def parser() -> argparse.ArgumentParser:

@@ -14,7 +14,7 @@ import tpo
 PARTS = {
     "lab": ("jax", "optax", "rich", "matplotlib", "scipy", "scikit-learn"),
     "llm": ("torch", "transformers", "trl", "peft", "datasets", "accelerate", "reasoning-gym"),
-    "verl": ("verl",),
+    "verl": ("verl", "TransferQueue", "fastapi", "uvicorn"),
     "ray": ("ray",),
 }
 
@@ -35,7 +35,8 @@ def main(args: argparse.Namespace) -> int:
         found = [f"{name} {installed(name)}" for name in packages if name not in missing]
         print(f"{part + ':':6}{', '.join(found) or 'nothing installed'}")
         if missing:
-            print(f"      missing {', '.join(missing)}: pip install 'tpo[{part}]'")
+            apart = ", in an environment of its own" if part == "verl" else ""
+            print(f"      missing {', '.join(missing)}: pip install 'tpo[{part}]'{apart}")
     failures = [trouble for library in ("numpy", "jax", "torch") if (trouble := broken(library))]
     for trouble in failures:
         print(trouble)

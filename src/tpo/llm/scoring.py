@@ -151,6 +151,9 @@ class Scoring:
         self.seconds = 0.0
         self.__name__ = str(scorer.get("name", "score"))
         self._workers = [Worker(self.scorer) for _ in range(workers)]
+        self._free: SimpleQueue[Worker] = SimpleQueue()
+        for worker in self._workers:
+            self._free.put(worker)
 
     def __call__(self, completions: Sequence[Any], **given: Any) -> list[float | None]:
         """Scores of these completions; `given` holds the dataset's columns, as TRL passes them."""
@@ -159,22 +162,22 @@ class Scoring:
             {"completion": text_of(c), **{k: given[k][i] for k in self.columns if k in given}}
             for i, c in enumerate(completions)
         ]
-        free: SimpleQueue[Worker] = SimpleQueue()
-        for worker in self._workers:
-            free.put(worker)
-
-        def ask(row: Mapping[str, Any]) -> dict[str, Any]:
-            worker = free.get()
-            try:
-                return worker.ask(row, self.timeout)
-            finally:
-                free.put(worker)
-
-        with ThreadPoolExecutor(len(self._workers)) as pool:
-            answers = list(pool.map(ask, rows))
+        if len(rows) == 1:
+            answers = [self._ask(rows[0])]
+        else:
+            with ThreadPoolExecutor(len(self._workers)) as pool:
+                answers = list(pool.map(self._ask, rows))
         scores = [self._score(answer) for answer in answers]
         self.seconds = time.perf_counter() - start
         return scores
+
+    def _ask(self, row: Mapping[str, Any]) -> dict[str, Any]:
+        """The answer of the next worker that is free; calls from several threads take turns."""
+        worker = self._free.get()
+        try:
+            return worker.ask(row, self.timeout)
+        finally:
+            self._free.put(worker)
 
     def _score(self, answer: Mapping[str, Any]) -> float | None:
         if "error" in answer:

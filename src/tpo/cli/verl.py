@@ -1,0 +1,75 @@
+"""`tpo verl`: a recipe of the paper, or any config, on verl: data, then verl's own command."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+RECIPES = ("gsm8k", "graph_color", "knights_knaves")
+CONFIGS = "pkg://tpo.llm.verl.recipes"
+
+
+def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """`tpo verl`"""
+    command = commands.add_parser(
+        "verl",
+        help="train on verl: one of the paper's recipes, data included",
+        description="Writes the data as Parquet where it is missing, then runs verl's own command.",
+    )
+    command.add_argument("recipe", help=f"one of {', '.join(RECIPES)}")
+    command.add_argument("overrides", nargs="*", help="verl's options, as key=value")
+    command.add_argument("--data", default="tpo-data", help="folder of the data (tpo-data)")
+    command.add_argument("--task", help="make the data from another task, such as gsm8k:FOLDER")
+    command.add_argument("--only-data", action="store_true", help="write the data and stop")
+    command.add_argument("--dry-run", action="store_true", help="print verl's command and stop")
+    command.set_defaults(run=main)
+
+
+def main(args: argparse.Namespace) -> int:
+    """Write what is missing, then run verl; its exit status."""
+    if args.recipe not in RECIPES:
+        raise ValueError(f"unknown recipe {args.recipe!r}. Valid names: {', '.join(RECIPES)}")
+    for override in args.overrides:
+        if "=" not in override:
+            raise ValueError(f"{override!r} is no option of verl's: write key=value")
+    folder = Path(args.data).absolute() / args.recipe
+    command = verl_command(args.recipe, folder, args.overrides)
+    if args.dry_run:
+        print(shlex.join(command))
+        return 0
+    if not (folder / "test.parquet").exists():
+        from tpo.llm.verl.data import prepare
+
+        train, test = prepare(args.recipe, folder, **({"name": args.task} if args.task else {}))
+        print(f"wrote {train} and {test}")
+    if args.only_data:
+        return 0
+    _need_verl()
+    print(shlex.join(command), flush=True)
+    return subprocess.run(command).returncode
+
+
+def verl_command(recipe: str, folder: Path, overrides: list[str]) -> list[str]:
+    """verl's own command line for a recipe; later options win."""
+    return [
+        sys.executable,
+        *("-m", "verl.trainer.main_ppo"),
+        *("--config-path", CONFIGS, "--config-name", recipe),
+        f"data.train_files={folder}/train.parquet",
+        f"data.val_files={folder}/test.parquet",
+        *overrides,
+    ]
+
+
+def _need_verl() -> None:
+    from tpo.cli.doctor import PARTS, installed
+
+    missing = [name for name in PARTS["verl"] if installed(name) is None]
+    if missing:
+        raise ModuleNotFoundError(
+            f"tpo verl needs {', '.join(missing)}: pip install 'tpo[verl]', in an environment of its own",
+            name=missing[0],
+        )
