@@ -13,7 +13,7 @@ project = "tpo"
 author = "The tpo authors"
 copyright = "2026, The tpo authors"
 version = release = __version__
-extensions = ["sphinx.ext.autodoc", "_mathml", "_objectives"]
+extensions = ["sphinx.ext.autodoc", "myst_parser", "_mathml", "_objectives"]
 html_theme = "furo"
 html_title = "tpo"
 html_math_renderer = "mathml"
@@ -23,7 +23,8 @@ html_css_files = ["tpo.css"]
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
 autodoc_preserve_defaults = True
-exclude_patterns = ["_build", "*.md"]
+exclude_patterns = ["_build", "evidence"]
+myst_heading_anchors = 2
 default_role = "code"
 
 _objectives.write_pages(Path(__file__).parent / "objectives")

@@ -100,10 +100,7 @@ def test_a_study_shows_its_numbers_beside_the_published_ones(tmp_path: Path) -> 
 def test_markdown_has_the_same_table_and_no_markup_of_the_store(tmp_path: Path) -> None:
     page_of(tmp_path, [samples.terminal(), samples.hostile()])
     text = (tmp_path / "report.md").read_text(encoding="utf-8")
-    assert (
-        "| 7 | prompt | TPO | final error % | 6.9 | 2.35 | 2.35 | 0.41 | 1.2 \\[0.3, 4.5\\] |"
-        in text
-    )
+    assert "| 7 | prompt | TPO | final error % | 6.9 | 2.35 | 0.41 | 1.2 \\[0.3, 4.5\\] |" in text
     assert "- ✗ **PPO solves H = 8**: does not hold. 31% at the end (n = 6)" in text
     outside_code = "\n".join(line for line in text.splitlines() if not line.startswith("    "))
     assert "<img" not in outside_code

@@ -69,6 +69,8 @@ def test_the_three_studies_of_six_methods_share_their_runs():
 
 def test_every_published_number_has_a_run_to_stand_beside():
     for number in studies.published():
+        if number.study == "language_models":  # `tpo train` runs those
+            continue
         study = studies.study(number.study)
         if study.view == "talk":
             continue

@@ -14,7 +14,9 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     command = commands.add_parser(
         "report", help="figures, tables beside the published numbers, verdicts: one HTML file"
     )
-    command.add_argument("folder", nargs="?", metavar="DIR", help="where `tpo run --out DIR` wrote")
+    command.add_argument(
+        "folders", nargs="*", metavar="DIR", help="as `tpo run --out DIR` wrote; or docs/evidence"
+    )
     command.add_argument("--out", metavar="FILE", help="the HTML file (DIR/report.html)")
     command.add_argument("--open", action="store_true", help="show it in the browser")
     command.add_argument(
@@ -29,8 +31,8 @@ def main(args: argparse.Namespace) -> int:
     if args.playground:
         page = report.write_playground(out or Path("playground.html"))
         print(page)
-    elif args.folder:
-        page = report.write(Path(args.folder), out)
+    elif args.folders:
+        page = report.write(*map(Path, args.folders), out=out)
         print(f"{page}\n{page.with_suffix('.md')}")
     else:
         raise ValueError(

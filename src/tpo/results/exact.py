@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tpo.results.loaded import Loaded
-from tpo.results.panels import number, plain
+from tpo.results.numbers import number, plain
 from tpo.results.statistics import interval, iqm, standard_error
-from tpo.results.tables import columns
+from tpo.results.tables import AGREES, Ours, agreement, columns
 from tpo.results.verdicts import FAILS, HOLDS, Outcome, verdict
 
 if TYPE_CHECKING:
     from tpo.studies.declare import Study
+    from tpo.studies.published import Published
 
 View = Callable[["Study", Sequence[Loaded]], dict[str, Any]]
 
@@ -25,7 +26,7 @@ def talk(study: Study, parts: Sequence[Loaded]) -> dict[str, Any]:
     """Bars of the three diagnostics, arrows on the simplex, and the published numbers beside ours."""
     if not parts[0].done:
         return _nothing()
-    found = parts[0].curves
+    found = parts[0].arrays
     methods = [LABELS[name] for name in ("ce", "pg", "dg", "grpo", "tpo")]
     share = [
         {"label": "coefficient", "x": methods, "y": plain(found["share_coefficient"])},
@@ -82,18 +83,17 @@ def _talk_rows(study: Study, found: Mapping[str, np.ndarray]) -> list[dict[str, 
     }
     return [
         {"coords": {}, "method": LABELS[p.method], "metric": p.metric, "published": p.value,
-         "ours": number(ours[p.metric][p.method]), "n": 1, "done": True}
+         "ours": number(exactly), "agreement": agreement(p, exactly, exactly), "n": 1, "done": True}
         for p in published() if p.study == study.name
+        for exactly in [float(ours[p.metric][p.method])]
     ]  # fmt: skip
 
 
 def _agreement(row: Mapping[str, Any]) -> dict[str, str]:
     """Does our exact number round to the published one?"""
-    text = str(row["published"])
-    digits = len(text.partition(".")[2])
-    same = abs(float(text) - row["ours"]) <= 0.5 * 10**-digits + 1e-9
-    claim = f"{row['metric']}: {row['method']} {text}"
-    return {"claim": claim, "status": HOLDS if same else FAILS, "detail": f"exactly {row['ours']}"}
+    claim = f"{row['metric']}: {row['method']} {row['published']}"
+    status = HOLDS if row["agreement"] == AGREES else FAILS
+    return {"claim": claim, "status": status, "detail": f"exactly {row['ours']}"}
 
 
 def mechanism(study: Study, parts: Sequence[Loaded]) -> dict[str, Any]:
@@ -105,14 +105,14 @@ def mechanism(study: Study, parts: Sequence[Loaded]) -> dict[str, Any]:
         return _nothing()
     series, table = [], []
     for part in done:
-        surplus = part.curves["surplus"]
+        surplus = part.arrays["surplus"]
         bins = [f"{low:g} to {low + 0.25:g}" for low in (0, 0.25, 0.5, 0.75)]
         filled = [x[~np.isnan(x)] for x in surplus.T]
         mean = [x.mean() if len(x) else np.nan for x in filled]
         error = [float(standard_error(x)) for x in filled]
         series.append({"label": part.label, "x": bins, "y": plain(mean), "se": plain(error)})
         known = [p for p in published() if p.fits(study.name, part.coords, part.method)]
-        table.append(_surplus_row(part, known[0].value if known else None))
+        table.append(_surplus_row(part, known[0] if known else None))
     title = "Gain in p(right) beyond the symmetric surrogate, by concentration of the wrong mass"
     outcomes = [_surplus_outcome(part) for part in done]
     verdicts = [verdict(claim, outcomes) for claim in study.claims]
@@ -121,21 +121,25 @@ def mechanism(study: Study, parts: Sequence[Loaded]) -> dict[str, Any]:
 
 
 def _top(part: Loaded) -> np.ndarray:
-    """[seeds] the surplus in the most concentrated bin, where a seed has examples there."""
-    top = part.curves["surplus"][:, -1]
-    return top[~np.isnan(top)]
+    """[seeds] the surplus in the most concentrated bin, NaN where a seed has no examples there."""
+    return part.arrays["surplus"][:, -1]
 
 
-def _surplus_row(part: Loaded, value: str | None) -> dict[str, Any]:
+def _surplus_row(part: Loaded, published: Published | None) -> dict[str, Any]:
     top = _top(part)
-    low, high = interval([top]) if len(top) else (np.nan, np.nan)
-    row = {"coords": dict(part.coords), "method": part.label, "metric": "surplus gain, top bin"}
+    top = top[~np.isnan(top)]
+    row = {
+        "coords": dict(part.coords), "method": part.label, "metric": "surplus gain, top bin",
+        "published": published and published.value, "n": len(top), "done": part.done,
+        "device": part.origin.get("device"),
+    }  # fmt: skip
     if not len(top):
-        return {**row, "published": value, "n": 0, "done": part.done}
+        return row
+    low, high = interval([top])
     return {
-        **row, "published": value, "ours": number(top.mean()), "mean": number(top.mean()),
+        **row, **Ours.mean(top).columns(len(top), published), "mean": number(top.mean()),
         "median": number(np.median(top)), "iqm": number(iqm(top)), "iqm_low": number(low),
-        "iqm_high": number(high), "n": len(top), "done": part.done,
+        "iqm_high": number(high),
     }  # fmt: skip
 
 

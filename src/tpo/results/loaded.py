@@ -1,67 +1,106 @@
-"""Loaded: one part of a study as the store has it now, finished or not."""
+"""Loaded: one part of a study as it is known now, finished or not, and the record of a whole study."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tpo.results.files import read_json
-from tpo.results.statistics import seed_steps, tail
 from tpo.results.store import Curves, Store
+from tpo.results.track import Track, measured
 from tpo.results.verdicts import Outcome
+
+if TYPE_CHECKING:
+    from tpo.studies.declare import Study
+    from tpo.studies.manifest import Manifest, Part
 
 
 @dataclass(frozen=True)
 class Loaded:
-    """The curves of a part: those of the finished run, else of its last checkpoint, else none."""
+    """What is known of a part: of the finished run, else of its last checkpoint, else nothing.
+
+    seeds: how many have been run. tracks: one per measure of the study. arrays: the results of a study
+    that has no curves. origin: the code, versions, device and day of its run.
+    """
 
     key: str
     coords: Mapping[str, Any]
     method: str
     label: str
-    curves: Curves
     done: bool
-    seconds: float
+    seeds: int
+    tracks: Mapping[str, Track]
+    seconds: float = 0.0
+    arrays: Curves = field(default_factory=dict)
+    origin: Mapping[str, Any] = field(default_factory=dict)
 
-    @property
-    def seeds(self) -> int:
-        return len(next(iter(self.curves.values()))) if self.curves else 0
-
-    def curve(self, name: str) -> tuple[np.ndarray, np.ndarray]:
-        """(x, [seeds, points]) of a measure; episodes at which nothing was measured are left out.
-
-        No measure is negative; what rounding left below zero is zero.
-        """
-        y = self.curves.get(name)
-        if y is None or y.ndim != 2:
-            return np.zeros(0, int), np.zeros((self.seeds, 0))
-        measured = ~np.isnan(y).all(0)
-        return np.flatnonzero(measured) + 1, np.maximum(y[:, measured], 0)
-
-    def outcome(self, measure: str, threshold: float) -> Outcome:
+    def outcome(self, measure: str) -> Outcome:
         """What the verdicts see: "end" and "steps" of the measure, or the end of another one."""
 
         def values(metric: str) -> np.ndarray:
-            if metric == "steps":
-                return seed_steps(*self.curve(measure), threshold)
-            return tail(self.curve(measure if metric == "end" else metric)[1])
+            track = self.tracks[metric if metric not in ("end", "steps") else measure]
+            if metric == "steps" and track.steps is not None:
+                return np.minimum(track.steps.seeds, track.x[-1] + 1)
+            return track.end
 
         return Outcome(self.coords, self.method, self.label, self.done, values)
 
 
-def load(store: Store, part: Any) -> Loaded:
-    """The part as the store has it; `part` is a `tpo.studies.manifest.Part`."""
+@dataclass(frozen=True)
+class Record:
+    """A study as it was asked for, and what is known of its parts."""
+
+    study: Study
+    manifest: Manifest
+    parts: tuple[Loaded, ...]
+
+
+def load(store: Store, part: Part, study: Study, asked: Mapping[str, Any]) -> Loaded:
+    """The part as the store has it; `asked` is the provenance of a run that noted none of its own."""
     curves = store.curves(part.key)
     done = curves is not None
     if curves is None:
         saved = store.checkpoint(part.key)
         curves = saved.curves if saved else {}
-    seconds = cost(store.folder, part.key)
-    return Loaded(part.key, part.coords, part.method, part.label, curves, done, seconds)
+    noted = read_json(store.folder / part.key / "cost.json") or {}
+    drawn = study.view == "curves"
+    return Loaded(
+        part.key,
+        part.coords,
+        part.method,
+        part.label,
+        done,
+        seeds_of(store.description(part.key), curves) if curves else 0,
+        tracks_of(study, curves) if drawn else {},
+        float(noted.get("seconds", 0)),
+        {} if drawn else curves,
+        noted.get("provenance") or asked,
+    )
+
+
+def seeds_of(description: Mapping[str, Any], curves: Curves) -> int:
+    """Of a cell, the rows of its curves; of a computation, what it says, and 1 where it samples nothing."""
+    if "cell" in description:
+        return len(next(iter(curves.values())))
+    return int(description.get("seeds", 1))
+
+
+def tracks_of(study: Study, curves: Curves) -> dict[str, Track]:
+    """A track per measure of the study that has been measured; steps are counted on the first."""
+    from tpo.studies.published import published
+
+    metrics = [p.metric for p in published() if p.study == study.name]
+    at = {int(named[1]) for metric in metrics if (named := re.search(r" at (\d+)$", metric))}
+    found: dict[str, Track] = {}
+    for i, measure in enumerate(study.measures):
+        if curve := measured(curves, measure.key):
+            found[measure.key] = Track.of(*curve, None if i else study.threshold, sorted(at))
+    return found
 
 
 def cost(folder: Path, key: str) -> float:

@@ -1,20 +1,16 @@
-"""Curves of many seeds as panels of plain numbers, thinned for a page."""
+"""Tracks as panels of plain numbers for a page."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from tpo.results.loaded import Loaded
-from tpo.results.statistics import standard_error, tail
+from tpo.results.numbers import plain
+from tpo.results.statistics import standard_error
 
 if TYPE_CHECKING:
     from tpo.studies.declare import Measure, Study
-
-POINTS = 120
-"""Most points of a curve on a page."""
 
 
 def curve_panels(study: Study, parts: Sequence[Loaded]) -> list[dict[str, Any]]:
@@ -47,8 +43,10 @@ def named(coords: Mapping[str, Any]) -> str:
     special = {"prompt": "prompt-matched", "interaction": "interaction-matched"}
     words = []
     for key, value in coords.items():
-        plain = isinstance(value, str)
-        words.append(special.get(value, value.replace("_", " ")) if plain else f"{key} = {value}")
+        if isinstance(value, str):
+            words.append(special.get(value, value.replace("_", " ")))
+        else:
+            words.append(f"{key} = {value}")
     return ", ".join(words)
 
 
@@ -63,30 +61,20 @@ def label_of(study: Study, part: Loaded) -> str:
 
 
 def _series(study: Study, part: Loaded, measure: Measure) -> dict[str, Any] | None:
-    x, y = part.curve(measure.key)
-    if not y.size:
+    track = part.tracks.get(measure.key)
+    if track is None:
         return None
-    x, y = thinned(x, y)
     return {
         "method": part.method,
         "label": label_of(study, part),
-        "x": [int(v) for v in x],
-        "mean": plain(y.mean(0)),
-        "se": plain(standard_error(y)),
-        "median": plain(np.median(y, axis=0)),
-        "seeds": [plain(row) for row in y],
-        "n": len(y),
+        "x": [int(v) for v in track.x],
+        "mean": plain(track.mean),
+        "se": plain(track.se),
+        "median": plain(track.median),
+        "seeds": [] if track.curves is None else [plain(row) for row in track.curves],
+        "n": track.seeds,
         "done": part.done,
     }
-
-
-def thinned(x: np.ndarray, y: np.ndarray, points: int = POINTS) -> tuple[np.ndarray, np.ndarray]:
-    """At most `points` points, each the mean over a window and placed at the window's last x."""
-    if len(x) <= points:
-        return x, np.asarray(y, float)
-    edges = np.linspace(0, len(x), points + 1).round().astype(int)
-    totals = np.add.reduceat(np.asarray(y, float), edges[:-1], axis=1)
-    return x[edges[1:] - 1], totals / np.diff(edges)
 
 
 def sweep_panels(study: Study, parts: Sequence[Loaded]) -> list[dict[str, Any]]:
@@ -94,7 +82,7 @@ def sweep_panels(study: Study, parts: Sequence[Loaded]) -> list[dict[str, Any]]:
     measure = study.measures[0]
     rests: dict[str, tuple[dict[str, Any], dict[str, list[Loaded]]]] = {}
     for part in parts:
-        if part.curve(measure.key)[1].size:
+        if measure.key in part.tracks:
             rest = {k: v for k, v in part.coords.items() if k != study.sweep}
             by_label = rests.setdefault(repr(rest), (rest, {}))[1]
             by_label.setdefault(part.label, []).append(part)
@@ -111,21 +99,10 @@ def sweep_panels(study: Study, parts: Sequence[Loaded]) -> list[dict[str, Any]]:
 
 
 def _bars(study: Study, label: str, members: Sequence[Loaded]) -> dict[str, Any]:
-    ends = [tail(part.curve(study.measures[0].key)[1]) for part in members]
+    ends = [part.tracks[study.measures[0].key].end for part in members]
     return {
         "label": label,
         "x": [str(part.coords[study.sweep]) for part in members],
         "y": plain([float(end.mean()) for end in ends]),
         "se": plain([float(standard_error(end)) for end in ends]),
     }
-
-
-def plain(values: Any, digits: int = 5) -> list[float | None]:
-    """JSON numbers of so many significant digits; None where there is no number."""
-    return [number(v, digits) for v in np.asarray(values, float)]
-
-
-def number(value: Any, digits: int = 5) -> float | None:
-    """One JSON number, or None."""
-    value = float(value)
-    return float(f"{value:.{digits}g}") if np.isfinite(value) else None

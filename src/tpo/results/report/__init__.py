@@ -9,17 +9,17 @@ from tpo.results.files import write_text
 from tpo.results.report import markdown, page
 
 
-def write(store_dir: Path, out: Path | None = None) -> Path:
-    """Write the report of a store and return the HTML file's path; the Markdown has the same stem.
+def write(*folders: Path, out: Path | None = None) -> Path:
+    """Write the report of stores and evidence and return the HTML file's path; the Markdown has its stem.
 
     A half-finished store gives a report that says how far it is; one without a study an error that says
     what to run.
-    out: the HTML file; `report.html` in the store without it.
+    out: the HTML file; `report.html` in the first folder without it.
     """
     from tpo.results.summary import summarise
 
-    out = Path(store_dir) / "report.html" if out is None else Path(out)
-    return write_studies(summarise(Path(store_dir)), out)
+    out = Path(folders[0]) / "report.html" if out is None else Path(out)
+    return write_studies(summarise(*folders), out)
 
 
 def write_studies(studies: list[dict[str, Any]], out: Path) -> Path:

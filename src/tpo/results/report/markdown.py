@@ -19,31 +19,37 @@ def report(studies: Sequence[Mapping[str, Any]]) -> str:
             "    tpo run terminal --scale quick --out DIR\n"
         )
     else:
-        body = "\n".join(_study(plain(study)) for study in studies)
+        body = "\n".join(study(plain(found)) for found in studies)
     return f"# Target policy optimization: results\n\n{body}"
 
 
-def _study(study: Mapping[str, Any]) -> str:
-    done, cells = share_done(study)
-    rows = (study.get("table") or {}).get("rows") or []
+def study(found: Mapping[str, Any], explained: bool = True) -> str:
+    """One study; with what the columns mean if they are to be explained here.
+
+    "figure", the path of a picture, and "notes", paragraphs of Markdown, are shown where it has them.
+    """
+    done, cells = share_done(found)
+    rows = (found.get("table") or {}).get("rows") or []
     head = [
-        str(study.get("source") or ""),
-        f"scale: {study.get('scale')}",
+        str(found.get("source") or ""),
+        f"scale: {found.get('scale')}",
         f"{done} of {cells} cells",
     ]
-    cost = study.get("cost") or {}
+    cost = found.get("cost") or {}
     if cost.get("seconds") is not None:
         head.append(f"{duration(cost['seconds'])} on {cost.get('device')}")
     parts = [
-        f"## {_text(study.get('title'))}",
+        f"## {_text(found.get('title'))}",
         _text(" · ".join(part for part in head if part)),
-        _text(study.get("about") or ""),
-        "\n".join(map(_verdict, study.get("verdicts") or ())),
-        _table(rows),
-        legend(rows) if rows else "",
-        _facts("Settings", study.get("settings") or {}),
-        _facts("Provenance", study.get("provenance") or {}),
-        _code(str(study.get("command") or "")),
+        _text(found.get("about") or ""),
+        f"![{_text(found.get('title'))}]({found['figure']})" if found.get("figure") else "",
+        "\n".join(map(_verdict, found.get("verdicts") or ())),
+        table(rows),
+        (legend(rows) or "") if rows and explained else "",
+        str(found.get("notes") or ""),
+        _facts("Settings", found.get("settings") or {}),
+        _facts("Provenance", found.get("provenance") or {}),
+        _code(str(found.get("command") or "")),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
 
@@ -54,7 +60,8 @@ def _verdict(verdict: Mapping[str, Any]) -> str:
     return f"- {SIGNS.get(status, '?')} {words.strip()}"
 
 
-def _table(rows: Sequence[Mapping[str, Any]]) -> str:
+def table(rows: Sequence[Mapping[str, Any]]) -> str:
+    """The rows under the headings of `words.columns`."""
     if not rows:
         return ""
     shown = columns(rows)

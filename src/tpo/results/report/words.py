@@ -28,7 +28,9 @@ STATISTICS = {
 """Columns of numbers, those that some row has."""
 
 LEGEND = (
-    "Ours is the metric that was published. Mean, median and interquartile mean (IQM, with a bootstrap "
+    "Ours is the metric that was published, in brackets where a repetition with as many other seeds "
+    "would fall 19 times in 20 (bootstrap): the published number agrees when it falls there, as it was "
+    "rounded. Mean, median and interquartile mean (IQM, with a 95% bootstrap "
     "interval) are over seeds at the last episode, in percent; best is the lowest point of the mean "
     "curve, last 100 the mean over the last 100 episodes (a tenth of shorter runs), solved counts "
     "seeds below the threshold at the last episode, and steps is when the mean over seeds falls below it."
@@ -84,15 +86,30 @@ def columns(rows: Sequence[Row]) -> list[Column]:
         found.append(Column("metric", lambda row: str(row.get("metric") or ""), None))
     found.append(Column("published", _published, "number published"))
     for key, title in STATISTICS.items():
-        found += _plain(rows, key, title)
+        if key != "mean" or any(row.get("mean") != row.get("ours") for row in rows):
+            found += _plain(rows, key, title)
+    if any(row.get("agreement") for row in rows):
+        found.insert(_place(found, "ours") + 1, Column("verdict", _verdict, None))
     if any(row.get("solved") is not None for row in rows):
         found.append(Column("solved", _solved))
     elif any(row.get("n") for row in rows):
         found.append(Column("seeds", lambda row: number(row.get("n"))))
     found += _plain(rows, "steps_to_threshold", "steps")
+    if len({row.get("device") for row in rows if row.get("device")}) > 1:
+        found.append(Column("device", lambda row: str(row.get("device") or ""), None))
     if any(row.get("done") is False for row in rows):
         found.append(Column("state", _state, None))
     return found
+
+
+def _place(found: Sequence[Column], title: str) -> int:
+    """Where that column is, else the last one."""
+    titles = [column.title for column in found]
+    return titles.index(title) if title in titles else len(titles) - 1
+
+
+def _verdict(row: Row) -> str:
+    return str(row.get("agreement") or "")
 
 
 def _keys(mappings: Iterable[Mapping[str, Any]]) -> list[str]:
@@ -116,18 +133,20 @@ def _state(row: Row) -> str:
 
 
 def _solved(row: Row) -> str:
-    return f"{number(row.get('solved'))} of {number(row.get('n'))}"
+    return "–" if row.get("n") is None else f"{number(row.get('solved'))} of {number(row.get('n'))}"
 
 
 def _plain(rows: Sequence[Row], key: str, title: str) -> list[Column]:
     """The column of that key, if any row has it."""
     if all(row.get(key) is None for row in rows):
         return []
-    return [Column(title, _interval if key == "iqm" else lambda row: number(row.get(key)))]
+    ends = {"iqm": ("iqm_low", "iqm_high"), "ours": ("low", "high")}.get(key)
+    return [Column(title, lambda row: _interval(row, key, ends))]
 
 
-def _interval(row: Row) -> str:
-    low, high = row.get("iqm_low"), row.get("iqm_high")
+def _interval(row: Row, key: str, ends: tuple[str, str] | None) -> str:
+    """The number, with its interval where it has one."""
+    low, high = (row.get(end) for end in ends or ("", ""))
     if low is None or high is None:
-        return number(row.get("iqm"))
-    return f"{number(row.get('iqm'))} [{number(low)}, {number(high)}]"
+        return number(row.get(key))
+    return f"{number(row.get(key))} [{number(low)}, {number(high)}]"

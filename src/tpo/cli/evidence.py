@@ -1,0 +1,61 @@
+"""`tpo evidence`: summaries of finished runs for the repository, and the pages made of them."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+
+def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """`tpo evidence`"""
+    command = commands.add_parser(
+        "evidence",
+        help="finished runs as small committed files, results page and figures made of them",
+        description="Adds what DIR holds to DOCS/evidence (a finished run before none, then more "
+        "seeds, then the later folder), and writes DOCS/results.md, DOCS/figures and the README's "
+        "section from it. Without DIR, only the latter.",
+    )
+    command.add_argument("folders", nargs="*", metavar="DIR", help="as `tpo run --out DIR` wrote")
+    command.add_argument("--docs", default="docs", metavar="DOCS", help="where it goes (docs)")
+    command.add_argument(
+        "--check", action="store_true", help="write nothing; fail if a file is not up to date"
+    )
+    command.set_defaults(run=main)
+
+
+def main(args: argparse.Namespace) -> int:
+    """Add, then write what follows; or check."""
+    from tpo.results.report import publish
+
+    docs = Path(args.docs)
+    if args.check:
+        if args.folders:
+            raise ValueError("--check looks at what is there, and takes no DIR")
+        old = publish.stale(docs, publish.kept(docs))
+        for path in old:
+            print(f"{path} is not what the evidence gives", file=sys.stderr)
+        print("run tpo evidence" if old else "up to date")
+        return 1 if old else 0
+    if args.folders:
+        add(docs, args.folders)
+    for path in publish.write(docs, publish.kept(docs)):
+        print(path)
+    return 0
+
+
+def add(docs: Path, folders: list[str]) -> None:
+    """Put the finished runs of the folders to the evidence; say how far each study is."""
+    from tpo.results import evidence
+    from tpo.results.gather import gather
+    from tpo.results.report import publish
+
+    folder = publish.folder_of(docs)
+    before = [folder] if evidence.files(folder) else []
+    records = gather([*before, *folders])
+    for path in evidence.write(folder, records):
+        print(path)
+    for record in records:
+        left = sum(not part.done for part in record.parts)
+        if left:
+            print(f"{record.study.name}: {left} runs are not finished, and left out")

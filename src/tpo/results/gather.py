@@ -1,0 +1,105 @@
+"""What several folders know of each study: stores of runs and folders of evidence, put together."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tpo.results import evidence
+from tpo.results.loaded import Loaded, Record, load
+from tpo.results.store import Store
+
+if TYPE_CHECKING:
+    from tpo.studies.declare import Study
+
+
+def gather(folders: Sequence[str | Path]) -> list[Record]:
+    """A record per study, in the order of `tpo studies`.
+
+    Where folders have the same part, a finished one is taken before an unfinished, then the one with
+    more seeds, then the one of the later folder.
+    """
+    from tpo import studies
+
+    found: dict[str, tuple[Record, Path]] = {}
+    for folder in map(Path, folders):
+        for record in _records(folder):
+            name = record.study.name
+            if name in found:
+                record = _joined(*found[name], record, folder)
+            found[name] = record, folder
+    return [found[name][0] for name in studies.names() if name in found]
+
+
+def _records(folder: Path) -> list[Record]:
+    if not (folder / "store.json").is_file() and evidence.files(folder):
+        return evidence.read(folder)
+    from tpo import studies
+    from tpo.studies import manifest
+
+    manifests = [m for m in manifest.read_all(folder) if m.name in studies.names()]
+    store = Store(folder)
+    return [
+        Record(study, found, tuple(load(store, p, study, found.provenance) for p in found.parts))
+        for found in manifests
+        for study in [studies.study(found.name)]
+    ]
+
+
+def _joined(old: Record, there: Path, new: Record, here: Path) -> Record:
+    if old.manifest.scale != new.manifest.scale:
+        raise ValueError(
+            f"{old.study.name} is at scale {old.manifest.scale} in {there} and at scale "
+            f"{new.manifest.scale} in {here}: leave one of them out"
+        )
+    parts = {_place(part): part for part in old.parts}
+    for part in new.parts:
+        before = parts.get(_place(part))
+        if before is None or (part.done, part.seeds) >= (before.done, before.seeds):
+            parts[_place(part)] = part
+    seeds = max(old.manifest.seeds, new.manifest.seeds)
+    return replace(new, manifest=replace(new.manifest, seeds=seeds), parts=tuple(parts.values()))
+
+
+def _place(part: Loaded) -> str:
+    return json.dumps([dict(part.coords), part.method], sort_keys=True)
+
+
+def combined(origins: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """One mapping of them all: a value where they agree, a list of the values where they differ."""
+    found: dict[str, Any] = {}
+    for key in dict.fromkeys(key for origin in origins for key in origin):
+        values = {json.dumps(origin[key]): origin[key] for origin in origins if key in origin}
+        found[key] = next(iter(values.values())) if len(values) == 1 else list(values.values())
+    return found
+
+
+def command(record: Record) -> str:
+    """What runs these parts again; parts with another number of seeds than the scale's on their own."""
+    study, scale = record.study, record.manifest.scale
+    by_seeds: dict[int, list[Loaded]] = {}
+    for part in record.parts:
+        usual = study.scale(scale).settings_at(study, part.coords)["seeds"]
+        seeds = part.seeds or record.manifest.seeds
+        by_seeds.setdefault(0 if part.seeds == usual else seeds, []).append(part)
+    return " && ".join(_command(study, scale, n, parts) for n, parts in sorted(by_seeds.items()))
+
+
+def _command(study: Study, scale: str, seeds: int, parts: Sequence[Loaded]) -> str:
+    from tpo.studies.methods import fitting
+
+    size = study.scale(scale)
+    words = ["tpo", "run", study.name, "--scale", scale]
+    words += ["--seeds", str(seeds)] if seeds else []
+    methods = list(dict.fromkeys(part.method for part in parts))
+    if set(methods) != set(size.methods or study.methods or fitting()):
+        words += ["--methods", ",".join(methods)]
+    for axis, values in {**study.grid, **size.grid}.items():
+        used = list(dict.fromkeys(str(part.coords[axis]) for part in parts))
+        if set(used) != set(map(str, values)):
+            words += ["--only", f"{axis}={'|'.join(used)}"]
+    return shlex.join(words)

@@ -1,0 +1,78 @@
+"""The files that are made of evidence: DOCS/results.md, DOCS/figures, and the README's section."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from tpo.results import evidence
+from tpo.results.files import write_text
+from tpo.results.loaded import Record
+from tpo.results.report.figures import figure
+from tpo.results.report.results_page import highlights, page
+
+BEGIN, END = "<!-- results: written by tpo evidence -->", "<!-- end of results -->"
+
+
+def folder_of(docs: Path) -> Path:
+    """Where the evidence lies."""
+    return docs / "evidence"
+
+
+def made(docs: Path, records: Sequence[Record]) -> dict[Path, str]:
+    """Every file that follows from the evidence, with its text."""
+    found = {docs / "results.md": page(records, notes(folder_of(docs) / "notes.md"))}
+    for record in records:
+        found[docs / "figures" / f"{record.study.name}.svg"] = figure(record).svg()
+    readme = docs.parent / "README.md"
+    if readme.is_file() and BEGIN in (text := readme.read_text(encoding="utf-8")):
+        found[readme] = _replaced(readme, text, highlights(records))
+    return found
+
+
+def write(docs: Path, records: Sequence[Record]) -> list[Path]:
+    """Write them; the paths of those that changed."""
+    changed = stale(docs, records)
+    texts = made(docs, records)
+    for path in changed:
+        write_text(path, texts[path])
+    return changed
+
+
+def stale(docs: Path, records: Sequence[Record]) -> list[Path]:
+    """Those that are missing, or differ from what the evidence gives."""
+    return [
+        path
+        for path, text in made(docs, records).items()
+        if not path.is_file() or path.read_text(encoding="utf-8") != text
+    ]
+
+
+def kept(docs: Path) -> list[Record]:
+    """The evidence that is there; a clear error where there is none."""
+    folder = folder_of(docs)
+    if not evidence.files(folder):
+        raise ValueError(
+            f"{folder} holds no evidence: give the folder of finished runs, such as: "
+            "tpo evidence results/full"
+        )
+    from tpo.results.gather import gather
+
+    return gather([folder])
+
+
+def notes(path: Path) -> dict[str, str]:
+    """Remarks by study: the paragraphs under each `## NAME`; none where there is no such file."""
+    if not path.is_file():
+        return {}
+    _, *pieces = re.split(r"^## (\S+)\s*$", path.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    return {name: text.strip() for name, text in zip(pieces[::2], pieces[1::2], strict=True)}
+
+
+def _replaced(readme: Path, text: str, section: str) -> str:
+    before, _, rest = text.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not end:
+        raise ValueError(f"{readme} has {BEGIN!r} without {END!r} after it: restore the line")
+    return f"{before}{BEGIN}\n{section}\n{END}{after}"

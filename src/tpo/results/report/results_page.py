@@ -1,0 +1,239 @@
+"""docs/results.md: every published number beside ours, and the lines that the README shows of it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from tpo.results.loaded import Record
+from tpo.results.panels import named
+from tpo.results.report import markdown
+from tpo.results.report.data import plain
+from tpo.results.report.words import LEGEND, number
+from tpo.results.summary import summary
+from tpo.results.tables import AGREES, HIGHER, LOWER
+from tpo.results.verdicts import LEAST
+
+if TYPE_CHECKING:
+    from tpo.studies.declare import Study
+    from tpo.studies.published import Published
+
+NOT_RUN = "not run"
+VERDICTS = (AGREES, LOWER, HIGHER)
+CLAIMS = {"holds": "hold", "does not hold": "do not hold", "undecided": "undecided"}
+LANGUAGE_MODELS = "language_models"
+TRAINING = "tpo train --model Qwen/Qwen3-1.7B --task gsm8k --compare tpo,grpo"
+
+INTRODUCTION = """# Results
+
+Every number that the TPO paper (arXiv 2604.06159) and its talk give, beside ours. This page is written by
+
+    tpo evidence
+
+from the summaries in `docs/evidence`, which `tpo evidence DIR` takes from the folders of finished runs;
+remarks come from `docs/evidence/notes.md`. Nothing was tuned to match. The command under a table runs
+it again; on another device the same seeds give other curves (rounding decides early, see
+`docs/lab.md`), so compare distributions over seeds, not seeds. A claim holds, or does not, when the 95%
+bootstrap interval of the difference, seed by seed, lies on one side of zero; level means within a
+twentieth of the larger mean."""
+
+HIGHLIGHTS: tuple[tuple[str, Mapping[str, Any]], ...] = (
+    ("terminal", {"H": 10, "matching": "prompt"}),
+    ("epochs", {"epochs": 16}),
+    ("staleness", {"D": 100}),
+    ("vocab", {"V": 2}),
+    ("mnist", {}),
+)
+"""What the README shows: a study's figure, and its numbers at one point of the grid."""
+SHOWN = 4
+
+
+def page(records: Sequence[Record], notes: Mapping[str, str]) -> str:
+    """The whole page; a study that has not been run is on it with its published numbers."""
+    from tpo import studies
+    from tpo.studies.published import published
+
+    known = {record.study.name: record for record in records}
+    unknown = sorted({*notes} - {*studies.names(), LANGUAGE_MODELS})
+    if unknown:
+        raise ValueError(
+            f"the notes speak of {', '.join(unknown)}, expected names of studies "
+            f"({', '.join(studies.names())}) or {LANGUAGE_MODELS}"
+        )
+    names = [name for name in studies.names() if name != "demo" or name in known]
+    sections = [
+        section(studies.study(name), known.get(name), notes.get(name, "")) for name in names
+    ]
+    models = [_missing(p, p.method.upper()) for p in published() if p.study == LANGUAGE_MODELS]
+    rows = [row for found in sections for row in found["table"]["rows"]] + models
+    parts = [
+        INTRODUCTION,
+        _tally(rows, [v for found in sections for v in found["verdicts"]]),
+        _overview(sections),
+        LEGEND,
+        *(markdown.study(plain(found), explained=False).rstrip() for found in sections),
+        _models(models, notes.get(LANGUAGE_MODELS, "")),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def section(study: Study, record: Record | None, notes: str) -> dict[str, Any]:
+    """The study's summary with every published number in its table, run or not."""
+    if record is None:
+        found: dict[str, Any] = {
+            "name": study.name, "title": study.title, "source": study.source, "about": study.about,
+            "command": f"tpo run {study.name} --scale full", "scale": "full",
+            "table": {"rows": []}, "verdicts": [],
+        }  # fmt: skip
+    else:
+        found = {**summary(record), "figure": f"figures/{study.name}.svg"}
+        notes = "\n\n".join(filter(None, [_fewer(record), notes]))
+    cells = _cells(study, found["scale"])
+    return {
+        **found,
+        "verdicts": found["verdicts"] if study.claims else [],
+        "table": {"rows": complete(study, found["table"]["rows"])},
+        "progress": {"cells_done": len(record.parts) if record else 0, "cells": cells},
+        "notes": notes,
+    }
+
+
+def _cells(study: Study, scale: str) -> int:
+    from tpo.studies.methods import fitting
+
+    size = study.scale(scale)
+    return len(study.coordinates(size)) * len(size.methods or study.methods or fitting())
+
+
+def complete(study: Study, rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The rows, and one that says so for every published number that none of them has."""
+    from tpo.studies.methods import label
+    from tpo.studies.published import published
+
+    have = {_key(row) for row in rows}
+    known = [(p, label(p.method, study.labels)) for p in published() if p.study == study.name]
+    found = [dict(row) for row in rows]
+    found += [row for row in (_missing(*one) for one in known) if _key(row) not in have]
+    if study.ranked:
+        return found
+    places = [_texts(coords) for coords in study.coordinates(study.scale("full"))]
+    methods = [label(method, study.labels) for method in study.methods]
+
+    def order(row: Mapping[str, Any]) -> tuple[int, int]:
+        return _index(places, _texts(row["coords"])), _index(methods, row["method"])
+
+    return sorted(found, key=order)
+
+
+def _missing(number: Published, label: str) -> dict[str, Any]:
+    return {
+        "coords": dict(number.coords), "method": label, "metric": number.metric,
+        "published": number.value, "agreement": NOT_RUN,
+    }  # fmt: skip
+
+
+def _key(row: Mapping[str, Any]) -> tuple[str, str, str]:
+    return str(_texts(row["coords"])), row["method"], row["metric"]
+
+
+def _texts(coords: Mapping[str, Any]) -> dict[str, str]:
+    return {key: str(value) for key, value in coords.items()}
+
+
+def _index(values: Sequence[Any], value: Any) -> int:
+    return values.index(value) if value in values else len(values)
+
+
+def _fewer(record: Record) -> str:
+    """Which parts have fewer seeds than the study at full scale."""
+    full = record.study.scale("full")
+    found: dict[tuple[int, int], list[str]] = {}
+    for part in record.parts:
+        usual = int(full.settings_at(record.study, part.coords)["seeds"])
+        if part.seeds < usual:
+            where = ", ".join(filter(None, [named(part.coords), part.label]))
+            found.setdefault((part.seeds, usual), []).append(where)
+    words = [f"{n} of {usual} seeds: {'; '.join(where)}." for (n, usual), where in found.items()]
+    return f"Fewer seeds than the study has at full scale. {' '.join(words)}" if words else ""
+
+
+def _tally(rows: Sequence[Mapping[str, Any]], verdicts: Sequence[Mapping[str, Any]]) -> str:
+    """How many numbers agree, and what became of the claims."""
+    count = Counter(row.get("agreement") for row in rows if row.get("published") is not None)
+    total = sum(count.values())
+    decided = sum(count[verdict] for verdict in VERDICTS)
+    found = Counter(verdict["status"] for verdict in verdicts)
+    rest = total - decided
+    claims = ", ".join(f"{found[status]} {words}" for status, words in CLAIMS.items())
+    return (
+        f"**{total} published numbers.** {decided} have been run: {count[AGREES]} agree, "
+        f"ours is lower for {count[LOWER]} and higher for {count[HIGHER]}. {rest} have not been run, or "
+        f"with fewer than {LEAST} seeds.\n\n"
+        f"**{sum(found.values())} claims of the studies that were run**: {claims}."
+    )
+
+
+def _overview(sections: Sequence[Mapping[str, Any]]) -> str:
+    heads = ["study", "source", "runs", "numbers", "agree", "lower", "higher", "not run", "claims"]
+    lines = [heads, ["---", "---", *["---:"] * 6, "---"]]
+    for found in sections:
+        rows = [row for row in found["table"]["rows"] if row.get("published") is not None]
+        count = Counter(row.get("agreement") for row in rows)
+        signs = " ".join(markdown.SIGNS[v["status"]] for v in found["verdicts"])
+        progress = found["progress"]
+        counts = [len(rows), *(count[v] for v in VERDICTS), count[NOT_RUN] + count[None]]
+        lines.append([
+            f"[{found['title']}](#{_anchor(found['title'])})", found["source"],
+            f"{progress['cells_done']}/{progress['cells']}", *(str(n) for n in counts), signs or "–",
+        ])  # fmt: skip
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def _anchor(title: str) -> str:
+    """Where a heading's link leads."""
+    kept = "".join(c for c in title.lower() if c.isalnum() or c in " -_")
+    return kept.replace(" ", "-")
+
+
+def _models(rows: Sequence[Mapping[str, Any]], notes: str) -> str:
+    parts = [
+        "## Language models",
+        "The paper's two tasks for language models, with LoRA and 16 completions a prompt. They need a "
+        "GPU and the models, and have not been run here.",
+        markdown.table(rows),
+        notes,
+        f"    {TRAINING}",
+    ]
+    return "\n\n".join(part for part in parts if part)
+
+
+def highlights(records: Sequence[Record]) -> str:
+    """The README's section: figures of the results that matter most, a line of numbers under each."""
+    known = {record.study.name: record for record in records}
+    shown: list[str] = []
+    for name, where in HIGHLIGHTS:
+        if name in known and len(shown) < SHOWN and (words := _line(known[name], where)):
+            title = known[name].study.title
+            shown.append(f"**{title}.** {words}\n\n![{title}](docs/figures/{name}.svg)")
+    return "\n\n".join(shown)
+
+
+def _line(record: Record, where: Mapping[str, Any]) -> str:
+    """The numbers of every method at that point of the grid, what was published in brackets."""
+    rows = [
+        row
+        for row in summary(record)["table"]["rows"]
+        if _texts(row["coords"]) == _texts(where) and row.get("ours") is not None
+    ]
+    if not rows:
+        return ""
+    metric = rows[0]["metric"]
+    numbers = [_number(row) for row in rows if row["metric"] == metric]
+    return ", ".join(filter(None, [named(where), f"{metric}: {', '.join(numbers)}"])) + "."
+
+
+def _number(row: Mapping[str, Any]) -> str:
+    """`TPO 7.1 (paper 7.4)`"""
+    words = f"{row['method']} {number(row['ours'])}"
+    return f"{words} (paper {row['published']})" if row.get("published") else words
