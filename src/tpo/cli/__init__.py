@@ -6,17 +6,10 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-<<<<<<< HEAD
-from tpo.cli import bench, compare, demo, doctor, report, run, studies, train, verl
+from tpo.cli import bench, compare, demo, doctor, evidence, report, run, studies, train, verl
 from tpo.version import __version__
 
-COMMANDS = (demo, studies, run, compare, report, train, verl, bench, doctor)
-=======
-from tpo.cli import bench, compare, demo, doctor, evidence, report, run, studies, train
-from tpo.version import __version__
-
-COMMANDS = (demo, studies, run, compare, report, evidence, train, bench, doctor)
->>>>>>> 50d572e (tpo evidence: what is kept of finished runs, and the results page and figures made of it)
+COMMANDS = (demo, studies, run, compare, report, evidence, train, verl, bench, doctor)
 
 
 def parser() -> argparse.ArgumentParser:
