@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from tpo.studies.published import Published
 
 NOT_RUN = "not run"
+FINAL = "final error %"
 VERDICTS = (AGREES, LOWER, HIGHER)
 CLAIMS = {"holds": "hold", "does not hold": "do not hold", "undecided": "undecided"}
 LANGUAGE_MODELS = "language_models"
@@ -215,6 +216,7 @@ def highlights(records: Sequence[Record]) -> str:
     for name, where in HIGHLIGHTS:
         if name in known and len(shown) < SHOWN and (words := _line(known[name], where)):
             title = known[name].study.title
+            words = words[0].upper() + words[1:]
             shown.append(f"**{title}.** {words}\n\n![{title}](docs/figures/{name}.svg)")
     return "\n\n".join(shown)
 
@@ -229,11 +231,17 @@ def _line(record: Record, where: Mapping[str, Any]) -> str:
     if not rows:
         return ""
     metric = rows[0]["metric"]
-    numbers = [_number(row) for row in rows if row["metric"] == metric]
-    return ", ".join(filter(None, [named(where), f"{metric}: {', '.join(numbers)}"])) + "."
+    found: dict[str, str] = {}
+    for row in sorted(rows, key=lambda row: row["metric"] != metric):
+        if row["metric"] == metric or metric == FINAL:
+            found.setdefault(row["method"], _number(row, metric))
+    numbers = ", ".join(found.values())
+    return f"{', '.join(filter(None, [named(where), metric]))}: {numbers}."
 
 
-def _number(row: Mapping[str, Any]) -> str:
-    """`TPO 7.1 (paper 7.4)`"""
+def _number(row: Mapping[str, Any], metric: str) -> str:
+    """`TPO 7.1 (paper 7.4)`; of a row about another metric the mean, which every row has."""
+    if row["metric"] != metric:
+        return f"{row['method']} {number(row['mean'])}"
     words = f"{row['method']} {number(row['ours'])}"
     return f"{words} (paper {row['published']})" if row.get("published") else words
