@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-LOWEST = 1e-5
+LOWEST = 2e-5
 """A log axis goes no further below its top than that."""
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from tpo.studies.declare import Measure
     from tpo.studies.published import Published
 
+LONG = 30
+"""Characters of a panel's title; where one has more, all say "prompt" for "prompt-matched"."""
 SHOWN = "mean over seeds, band ± one standard error"
 
 
@@ -66,8 +69,13 @@ def _curves(record: Record) -> Figure:
     study = record.study
     colours = _looks((part.method, label_of(study, part)) for part in record.parts)
     axes = {measure.key: _axis(measure, record.parts) for measure in study.measures}
+    first = study.measures[0].key
+    known = [
+        y for part in record.parts for m in _hollow(record, part, colours) for y in m.ys if y > 0
+    ]
+    axes[first] = replace(axes[first], low=min([axes[first].low or 1.0, *known]))
     panels = []
-    for coords, members in grouped(study, record.parts):
+    for coords, members in _rows(grouped(study, record.parts)):
         for i, measure in enumerate(study.measures):
             drawn = [part for part in members if measure.key in part.tracks]
             if not drawn:
@@ -79,10 +87,20 @@ def _curves(record: Record) -> Figure:
             title = named(coords) or ("" if len(study.measures) > 1 else study.title)
             x = Axis(study.x_label)
             panels.append(Panel(title, x, axes[measure.key], marks, rules))
+    if any(len(panel.title) > LONG for panel in panels):
+        panels = [replace(panel, title=panel.title.replace("-matched", "")) for panel in panels]
     columns = _columns(len(panels))
     what = study.measures[0].label if len(study.measures) == 1 else "curves"
     note = f"{what.capitalize()}: {SHOWN}"
     return Figure(study.title, panels, list(colours.items()), columns, note=note)
+
+
+def _rows(
+    found: list[tuple[dict[str, Any], list[Loaded]]],
+) -> list[tuple[dict[str, Any], list[Loaded]]]:
+    """One matching after the other, so that each has its rows."""
+    order = list(dict.fromkeys(coords.get("matching") for coords, _ in found))
+    return sorted(found, key=lambda one: order.index(one[0].get("matching")))
 
 
 def _columns(panels: int) -> int:
@@ -103,6 +121,8 @@ def _counts_steps(record: Record, parts: Sequence[Loaded]) -> bool:
 
 def _hollow(record: Record, part: Loaded, colours: dict[str, str]) -> list[Mark]:
     """What was published of a part, where it would lie on its curve."""
+    if record.study.measures[0].key not in part.tracks:
+        return []
     look = colours[label_of(record.study, part)].split()[0]
     last = float(part.tracks[record.study.measures[0].key].x[-1])
     found = []
@@ -164,19 +184,16 @@ def _league(record: Record) -> Figure:
     measure = record.study.measures[0]
     parts = [part for part in record.parts if measure.key in part.tracks]
     parts.sort(key=lambda part: float(part.tracks[measure.key].end.mean()), reverse=True)
-    colours = looks((part.method, part.label) for part in record.parts)
-    marks = [
-        Mark(
-            "strip",
-            colours[part.label].split()[0],
-            part.tracks[measure.key].end.tolist(),
-            [float(i)] * part.seeds,
-        )
-        for i, part in enumerate(parts)
-    ]
-    x = Axis("error over the last 100 episodes, one point per seed", log=True, percent=True)
+    marks = []
+    for i, part in enumerate(parts):
+        end = part.tracks[measure.key].end
+        look = "m0" if part.method == "tpo" else "m6"
+        marks.append(Mark("strip", look, end.tolist(), [float(i)] * len(end)))
+        marks.append(Mark("hollow", look, [float(end.mean())], [float(i)]))
+    x = Axis("error over the last 100 episodes", log=True, percent=True)
     panel = Panel("", x, Axis("", names=[part.label for part in parts]), marks)
-    return Figure(record.study.title, [panel], [], height=70 + 17 * len(parts))
+    note = "A point per seed, a diamond for their mean; no number of this study was published"
+    return Figure(record.study.title, [panel], [], height=70 + 17 * len(parts), note=note)
 
 
 def _bars(record: Record) -> Figure:

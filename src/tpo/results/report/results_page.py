@@ -41,7 +41,7 @@ twentieth of the larger mean."""
 
 HIGHLIGHTS: tuple[tuple[str, Mapping[str, Any]], ...] = (
     ("terminal", {"H": 10, "matching": "prompt"}),
-    ("epochs", {"epochs": 16}),
+    ("epochs", {"epochs": 4}),
     ("staleness", {"D": 100}),
     ("vocab", {"V": 2}),
     ("mnist", {}),

@@ -96,6 +96,8 @@ class Figure:
 
 def _legend(items: Sequence[tuple[str, str]], hollow: bool, wide: float) -> tuple[Html, int]:
     """The labels in as many lines as they need, and where the panels begin."""
+    if not items:
+        return joined(), PADDING
     shown = [(label, look, False) for label, look in items]
     shown += [("published", "mp", True)] if hollow else []
     x, y, parts = float(PADDING + 4), PADDING + 10, []
@@ -115,12 +117,12 @@ def _legend(items: Sequence[tuple[str, str]], hollow: bool, wide: float) -> tupl
 def _panel(panel: Panel, width: float, height: float) -> Html:
     """One panel in a box of that size, with its own axes."""
     left = 46 if not panel.y.names else 14 + CHARACTER * max(map(len, panel.y.names))
-    box = (left, 24.0, width - 12, height - 36.0)
+    box = (left, 24.0, width - 18, height - 36.0)
     across = Scale.of(panel.x, _extent(panel, "x"), box[0], box[2])
     up = Scale.of(panel.y, _extent(panel, "y"), box[3], box[1])
     bars = [mark for mark in panel.marks if mark.kind == "bars"]
     return joined(
-        element("text", panel.title, x=8, y=13, class_="title"),
+        element("text", panel.title, x=8, y=13, class_="title", style=_fitting(panel.title, width)),
         *_grid(across, up, box, panel),
         *(
             element("path", d=f"M{_n(box[0])} {_n(up(rule))}H{_n(box[2])}", class_="rule")
@@ -129,6 +131,12 @@ def _panel(panel: Panel, width: float, height: float) -> Html:
         *(_drawn(mark, across, up, bars) for mark in panel.marks),
         element("text", panel.x.label, x=_n((box[0] + box[2]) / 2), y=_n(height - 6), class_="middle"),
     )  # fmt: skip
+
+
+def _fitting(title: str, width: float) -> str | None:
+    """A smaller size for a title that is too long for its panel."""
+    size = 11 * (width - 14) / (1.06 * CHARACTER * max(len(title), 1))
+    return f"font-size:{size:.1f}px" if size < 11 else None
 
 
 def _extent(panel: Panel, name: str) -> list[float]:
