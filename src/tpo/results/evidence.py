@@ -19,6 +19,7 @@ from tpo.results.loaded import Loaded, Record
 from tpo.results.track import Track
 
 if TYPE_CHECKING:
+    from tpo.studies.declare import Study
     from tpo.studies.manifest import Manifest
 
 FORMAT = 1
@@ -92,7 +93,10 @@ def _short(values: np.ndarray) -> Any:
 
 
 def read(folder: Path) -> list[Record]:
-    """The record of every file; a broken file, or one of another format, is named."""
+    """The record of every file, with the parts of the study that it has not as not run.
+
+    A broken file, or one of another format, is named.
+    """
     return [_record(path) for path in files(folder)]
 
 
@@ -108,13 +112,27 @@ def _record(path: Path) -> Record:
         )
     try:
         study = studies.study(found["study"])
-        parts = tuple(_loaded(part, found["origins"]) for part in found["parts"])
-        return Record(study, _manifest(found, parts), parts)
+        parts = [_loaded(part, found["origins"]) for part in found["parts"]]
+        there = {part.place for part in parts}
+        parts += [part for part in planned(study, found["scale"]) if part.place not in there]
+        return Record(study, _manifest(found, parts), tuple(parts))
     except (KeyError, TypeError, IndexError, ValueError) as error:
         raise ValueError(
             f"{path} is not the evidence that tpo wrote ({type(error).__name__}: {error}): restore "
             "it, or write it again from the store with tpo evidence DIR"
         ) from error
+
+
+def planned(study: Study, scale: str) -> list[Loaded]:
+    """Every part of the study at that scale, as one that has not been run."""
+    from tpo.studies.methods import fitting, label
+
+    size = study.scale(scale)
+    return [
+        Loaded("", coords, method, label(method, study.labels), False, 0, {})
+        for coords in study.coordinates(size)
+        for method in size.methods or study.methods or fitting()
+    ]
 
 
 def _manifest(found: Mapping[str, Any], parts: Sequence[Loaded]) -> Manifest:

@@ -56,17 +56,13 @@ def _joined(old: Record, there: Path, new: Record, here: Path) -> Record:
             f"{old.study.name} is at scale {old.manifest.scale} in {there} and at scale "
             f"{new.manifest.scale} in {here}: leave one of them out"
         )
-    parts = {_place(part): part for part in old.parts}
+    parts = {part.place: part for part in old.parts}
     for part in new.parts:
-        before = parts.get(_place(part))
+        before = parts.get(part.place)
         if before is None or (part.done, part.seeds) >= (before.done, before.seeds):
-            parts[_place(part)] = part
+            parts[part.place] = part
     seeds = max(old.manifest.seeds, new.manifest.seeds)
     return replace(new, manifest=replace(new.manifest, seeds=seeds), parts=tuple(parts.values()))
-
-
-def _place(part: Loaded) -> str:
-    return json.dumps([dict(part.coords), part.method], sort_keys=True)
 
 
 def combined(origins: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -81,11 +77,12 @@ def combined(origins: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 def command(record: Record) -> str:
     """What runs these parts again; parts with another number of seeds than the scale's on their own."""
     study, scale = record.study, record.manifest.scale
+    size, asked = study.scale(scale), record.manifest.seeds
     by_seeds: dict[int, list[Loaded]] = {}
     for part in record.parts:
-        usual = study.scale(scale).settings_at(study, part.coords)["seeds"]
-        seeds = part.seeds or record.manifest.seeds
-        by_seeds.setdefault(0 if part.seeds == usual else seeds, []).append(part)
+        usual = size.settings_at(study, part.coords)["seeds"] if part.seeds else size.seeds
+        seeds = part.seeds or asked
+        by_seeds.setdefault(0 if seeds == usual else seeds, []).append(part)
     return " && ".join(_command(study, scale, n, parts) for n, parts in sorted(by_seeds.items()))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -38,6 +39,11 @@ class Loaded:
     seconds: float = 0.0
     arrays: Curves = field(default_factory=dict)
     origin: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def place(self) -> str:
+        """Which point of the grid and which method, as text."""
+        return json.dumps([dict(self.coords), self.method], sort_keys=True)
 
     def outcome(self, measure: str) -> Outcome:
         """What the verdicts see: "end" and "steps" of the measure, or the end of another one."""

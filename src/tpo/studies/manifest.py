@@ -115,7 +115,8 @@ def provenance(seeds: int, device: str) -> dict[str, Any]:
 def _commit() -> str:
     """The commit of a source checkout with + where files differ from it; "" when installed.
 
-    TPO_COMMIT says it where the source came without its history, as in a container.
+    As it was when the process first asked: what was loaded does not change with the files. TPO_COMMIT
+    says it where the source came without its history, as in a container.
     """
     if given := os.environ.get("TPO_COMMIT"):
         return given

@@ -30,6 +30,8 @@ SHOWN = "mean over seeds, band ± one standard error"
 def figure(record: Record) -> Figure:
     """The figure of a study, of the parts that there are."""
     study = record.study
+    known = tuple(part for part in record.parts if part.tracks or part.arrays)
+    record = replace(record, parts=known)
     if study.view in exact.VIEWS:
         return _bars(record)
     if study.ranked:

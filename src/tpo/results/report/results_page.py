@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from tpo.results.evidence import planned
 from tpo.results.loaded import Record
 from tpo.results.panels import named
 from tpo.results.report import markdown
@@ -90,21 +91,14 @@ def section(study: Study, record: Record | None, notes: str) -> dict[str, Any]:
     else:
         found = {**summary(record), "figure": f"figures/{study.name}.svg"}
         notes = "\n\n".join(filter(None, [_fewer(record), notes]))
-    cells = _cells(study, found["scale"])
+    parts = record.parts if record else planned(study, "full")
     return {
         **found,
         "verdicts": found["verdicts"] if study.claims else [],
         "table": {"rows": complete(study, found["table"]["rows"])},
-        "progress": {"cells_done": len(record.parts) if record else 0, "cells": cells},
+        "progress": {"cells_done": sum(part.done for part in parts), "cells": len(parts)},
         "notes": notes,
     }
-
-
-def _cells(study: Study, scale: str) -> int:
-    from tpo.studies.methods import fitting
-
-    size = study.scale(scale)
-    return len(study.coordinates(size)) * len(size.methods or study.methods or fitting())
 
 
 def complete(study: Study, rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -152,7 +146,7 @@ def _fewer(record: Record) -> str:
     found: dict[tuple[int, int], list[str]] = {}
     for part in record.parts:
         usual = int(full.settings_at(record.study, part.coords)["seeds"])
-        if part.seeds < usual:
+        if part.done and part.seeds < usual:
             where = ", ".join(filter(None, [named(part.coords), part.label]))
             found.setdefault((part.seeds, usual), []).append(where)
     words = [f"{n} of {usual} seeds: {'; '.join(where)}." for (n, usual), where in found.items()]
