@@ -47,6 +47,10 @@ def kept(store, tmp_path_factory):
     return folder
 
 
+def page_of(records, notes=None):
+    return results_page.page(results_page.sections(records, notes or {}))
+
+
 def call(*words):
     parser = argparse.ArgumentParser()
     command.add_parser(parser.add_subparsers())
@@ -174,7 +178,7 @@ def test_every_part_says_where_it_was_run(tmp_path):
     assert found["provenance"]["device"][1] == "NVIDIA H200"
     devices = {row["method"]: row["device"] for row in found["table"]["rows"]}
     assert devices["TPO"] == "NVIDIA H200" != devices["PG"]
-    page = results_page.page(gather([folder]), {})
+    page = page_of(gather([folder]))
     assert re.search(r"\| TPO \|.*\| NVIDIA H200 \|", page)
 
 
@@ -258,7 +262,7 @@ def published_cells(page):
 
 @pytest.mark.parametrize("records", ["none", "kept"])
 def test_every_published_number_is_on_the_page_once(records, kept):
-    page = results_page.page(gather([kept]) if records == "kept" else [], {})
+    page = page_of(gather([kept]) if records == "kept" else [])
     expected = [p.value.replace("<", "&lt;").replace(">", "&gt;") for p in studies.published()]
     assert sorted(published_cells(page)) == sorted(expected)
     assert f"**{len(expected)} published numbers.**" in page
@@ -266,7 +270,7 @@ def test_every_published_number_is_on_the_page_once(records, kept):
 
 
 def test_what_was_not_run_says_so():
-    page = results_page.page([], {})
+    page = page_of([])
     assert "0 have been run" in page
     assert "| 7 | prompt | TPO | final error % | 6.9 | not run |" in page
     assert "    tpo run terminal --scale full" in page
@@ -277,15 +281,15 @@ def test_notes_stand_in_their_section_and_a_wrong_name_is_told(tmp_path):
     path.write_text("# Notes\n\n## terminal\n\nSeeds are bimodal.\n\n## vocab\n\nFine.\n")
     notes = publish.notes(path)
     assert notes == {"terminal": "Seeds are bimodal.", "vocab": "Fine."}
-    page = results_page.page([], notes)
+    page = page_of([], notes)
     own = page[page.index("## Terminal reward") : page.index("## Without the anchor")]
     assert "Seeds are bimodal." in own
     with pytest.raises(ValueError, match="the notes speak of termnal, expected names of studies"):
-        results_page.page([], {"termnal": "x"})
+        page_of([], {"termnal": "x"})
 
 
 def test_fewer_seeds_than_the_studys_are_said(kept):
-    page = results_page.page(gather([kept]), {})
+    page = page_of(gather([kept]))
     assert (
         "Fewer seeds than the study has at full scale. 4 of 100 seeds: PG; DG; GRPO; TPO." in page
     )
@@ -293,12 +297,14 @@ def test_fewer_seeds_than_the_studys_are_said(kept):
 
 def test_the_readme_section_is_replaced_and_the_rest_left_alone(tmp_path, kept):
     docs = tmp_path / "docs"
-    (tmp_path / "README.md").write_text(f"before\n{publish.BEGIN}\nold\n{publish.END}\nafter\n")
+    (tmp_path / "README.md").write_text(
+        f"before\n{publish.BEGIN}\nA line before.\n{publish.END}\nafter\n"
+    )
     assert call(str(kept), "--docs", str(docs)) == 0
     text = (tmp_path / "README.md").read_text()
     assert text.startswith(f"before\n{publish.BEGIN}\n")
     assert text.endswith(f"{publish.END}\nafter\n")
-    assert "old" not in text
+    assert "A line before." not in text
     assert call("--check", "--docs", str(docs)) == 0
     (docs / "results.md").write_text("something else")
     assert call("--check", "--docs", str(docs)) == 1
@@ -359,7 +365,7 @@ def test_a_log_axis_without_a_number_above_zero_still_stands():
 
 
 def test_the_committed_pages_follow_from_the_committed_evidence():
-    assert publish.stale(DOCS, publish.kept(DOCS)) == []
+    assert publish.stale(DOCS, publish.kept(DOCS)) == {}
     assert publish.BEGIN in (ROOT / "README.md").read_text()
 
 
@@ -370,7 +376,7 @@ def test_the_committed_evidence_is_a_few_megabytes_and_at_full_scale():
 
 def test_every_committed_number_has_its_commit_and_device():
     for record in publish.kept(DOCS):
-        for part in record.parts:
+        for part in (part for part in record.parts if part.done):
             assert re.fullmatch(r"[0-9a-f]{12}\+?", part.origin["commit"]), part.key
             assert part.origin["device"]
 

@@ -10,7 +10,7 @@ from tpo.results import evidence
 from tpo.results.files import write_text
 from tpo.results.loaded import Record
 from tpo.results.report.figures import figure
-from tpo.results.report.results_page import highlights, page
+from tpo.results.report.results_page import highlights, page, sections
 
 BEGIN, END = "<!-- results: written by tpo evidence -->", "<!-- end of results -->"
 
@@ -22,31 +22,31 @@ def folder_of(docs: Path) -> Path:
 
 def made(docs: Path, records: Sequence[Record]) -> dict[Path, str]:
     """Every file that follows from the evidence, with its text."""
-    found = {docs / "results.md": page(records, notes(folder_of(docs) / "notes.md"))}
+    found = sections(records, notes(folder_of(docs) / "notes.md"))
+    texts = {docs / "results.md": page(found)}
     for record in records:
-        found[docs / "figures" / f"{record.study.name}.svg"] = figure(record).svg()
+        texts[docs / "figures" / f"{record.study.name}.svg"] = figure(record).svg()
     readme = docs.parent / "README.md"
     if readme.is_file() and BEGIN in (text := readme.read_text(encoding="utf-8")):
-        found[readme] = _replaced(readme, text, highlights(records))
-    return found
+        texts[readme] = _replaced(readme, text, highlights(found))
+    return texts
 
 
 def write(docs: Path, records: Sequence[Record]) -> list[Path]:
-    """Write them; the paths of those that changed."""
-    changed = stale(docs, records)
-    texts = made(docs, records)
-    for path in changed:
-        write_text(path, texts[path])
-    return changed
+    """Write those that are not up to date; their paths."""
+    old = stale(docs, records)
+    for path, text in old.items():
+        write_text(path, text)
+    return list(old)
 
 
-def stale(docs: Path, records: Sequence[Record]) -> list[Path]:
-    """Those that are missing, or differ from what the evidence gives."""
-    return [
-        path
+def stale(docs: Path, records: Sequence[Record]) -> dict[Path, str]:
+    """Those that are missing or differ from what the evidence gives, with what it gives."""
+    return {
+        path: text
         for path, text in made(docs, records).items()
         if not path.is_file() or path.read_text(encoding="utf-8") != text
-    ]
+    }
 
 
 def kept(docs: Path) -> list[Record]:

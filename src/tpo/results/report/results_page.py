@@ -51,10 +51,13 @@ HIGHLIGHTS: tuple[tuple[str, Mapping[str, Any]], ...] = (
 SHOWN = 4
 
 
-def page(records: Sequence[Record], notes: Mapping[str, str]) -> str:
-    """The whole page; a study that has not been run is on it with its published numbers."""
+Section = Mapping[str, Any]
+"""A study as `tpo.results.summary` gives it, with every published number, its figure and its notes."""
+
+
+def sections(records: Sequence[Record], notes: Mapping[str, str]) -> list[Section]:
+    """One per study, run or not; then the language models."""
     from tpo import studies
-    from tpo.studies.published import published
 
     known = {record.study.name: record for record in records}
     unknown = sorted({*notes} - {*studies.names(), LANGUAGE_MODELS})
@@ -64,20 +67,33 @@ def page(records: Sequence[Record], notes: Mapping[str, str]) -> str:
             f"({', '.join(studies.names())}) or {LANGUAGE_MODELS}"
         )
     names = [name for name in studies.names() if name != "demo" or name in known]
-    sections = [
-        section(studies.study(name), known.get(name), notes.get(name, "")) for name in names
-    ]
-    models = [_missing(p, p.method.upper()) for p in published() if p.study == LANGUAGE_MODELS]
-    rows = [row for found in sections for row in found["table"]["rows"]] + models
+    found = [section(studies.study(name), known.get(name), notes.get(name, "")) for name in names]
+    return [*found, _language_models(notes.get(LANGUAGE_MODELS, ""))]
+
+
+def page(found: Sequence[Section]) -> str:
+    """The whole page."""
     parts = [
         INTRODUCTION,
-        _tally(rows, [v for found in sections for v in found["verdicts"]]),
-        _overview(sections),
+        tally(found),
+        _overview(found),
         LEGEND,
-        *(markdown.study(plain(found), explained=False).rstrip() for found in sections),
-        _models(models, notes.get(LANGUAGE_MODELS, "")),
+        *(markdown.study(plain(one), explained=False).rstrip() for one in found),
     ]
     return "\n\n".join(parts) + "\n"
+
+
+def _language_models(notes: str) -> Section:
+    from tpo.studies.published import published
+
+    rows = [_missing(p, p.method.upper()) for p in published() if p.study == LANGUAGE_MODELS]
+    return {
+        "name": LANGUAGE_MODELS, "title": "Language models", "source": "language models", "scale": "full",
+        "about": "The paper's tasks for language models, with LoRA and 16 completions a prompt. They need "
+        "a GPU and the models; the command is for the first of them.",
+        "command": TRAINING, "table": {"rows": rows}, "verdicts": [], "notes": notes,
+        "progress": {"cells_done": 0, "cells": len(rows)},
+    }  # fmt: skip
 
 
 def section(study: Study, record: Record | None, notes: str) -> dict[str, Any]:
@@ -153,23 +169,23 @@ def _fewer(record: Record) -> str:
     return f"Fewer seeds than the study has at full scale. {' '.join(words)}" if words else ""
 
 
-def _tally(rows: Sequence[Mapping[str, Any]], verdicts: Sequence[Mapping[str, Any]]) -> str:
+def tally(found: Sequence[Section]) -> str:
     """How many numbers agree, and what became of the claims."""
+    rows = [row for one in found for row in one["table"]["rows"]]
     count = Counter(row.get("agreement") for row in rows if row.get("published") is not None)
     total = sum(count.values())
     decided = sum(count[verdict] for verdict in VERDICTS)
-    found = Counter(verdict["status"] for verdict in verdicts)
-    rest = total - decided
-    claims = ", ".join(f"{found[status]} {words}" for status, words in CLAIMS.items())
+    claims = Counter(verdict["status"] for one in found for verdict in one["verdicts"])
+    ruled = ", ".join(f"{claims[status]} {words}" for status, words in CLAIMS.items())
     return (
         f"**{total} published numbers.** {decided} have been run: {count[AGREES]} agree, "
-        f"ours is lower for {count[LOWER]} and higher for {count[HIGHER]}. {rest} have not been run, or "
-        f"with fewer than {LEAST} seeds.\n\n"
-        f"**{sum(found.values())} claims of the studies that were run**: {claims}."
+        f"ours is lower for {count[LOWER]} and higher for {count[HIGHER]}. {total - decided} have not "
+        f"been run, or with fewer than {LEAST} seeds. "
+        f"**{sum(claims.values())} claims** of the studies that were run: {ruled}."
     )
 
 
-def _overview(sections: Sequence[Mapping[str, Any]]) -> str:
+def _overview(sections: Sequence[Section]) -> str:
     heads = ["study", "source", "runs", "numbers", "agree", "lower", "higher", "not run", "claims"]
     lines = [heads, ["---", "---", *["---:"] * 6, "---"]]
     for found in sections:
@@ -191,42 +207,30 @@ def _anchor(title: str) -> str:
     return kept.replace(" ", "-")
 
 
-def _models(rows: Sequence[Mapping[str, Any]], notes: str) -> str:
-    parts = [
-        "## Language models",
-        "The paper's two tasks for language models, with LoRA and 16 completions a prompt. They need a "
-        "GPU and the models, and have not been run here.",
-        markdown.table(rows),
-        notes,
-        f"    {TRAINING}",
-    ]
-    return "\n\n".join(part for part in parts if part)
-
-
-def highlights(records: Sequence[Record]) -> str:
-    """The README's section: figures of the results that matter most, a line of numbers under each."""
-    known = {record.study.name: record for record in records}
-    shown: list[str] = []
+def highlights(found: Sequence[Section]) -> str:
+    """The README's section: the tally, then the figures that matter most, a line of numbers over each."""
+    known = {one["name"]: one for one in found}
+    shown = [tally(found)]
     for name, where in HIGHLIGHTS:
-        if name in known and len(shown) < SHOWN and (words := _line(known[name], where)):
-            title = known[name].study.title
+        if len(shown) <= SHOWN and (words := _line(known[name], where)):
+            title = known[name]["title"]
             words = words[0].upper() + words[1:]
             shown.append(f"**{title}.** {words}\n\n![{title}](docs/figures/{name}.svg)")
     return "\n\n".join(shown)
 
 
-def _line(record: Record, where: Mapping[str, Any]) -> str:
+def _line(section: Section, where: Mapping[str, Any]) -> str:
     """The numbers of every method at that point of the grid, what was published in brackets."""
     rows = [
         row
-        for row in summary(record)["table"]["rows"]
+        for row in section["table"]["rows"]
         if _texts(row["coords"]) == _texts(where) and row.get("ours") is not None
     ]
     if not rows:
         return ""
     metric = rows[0]["metric"]
     found: dict[str, str] = {}
-    for row in sorted(rows, key=lambda row: row["metric"] != metric):
+    for row in rows:
         if row["metric"] == metric or metric == FINAL:
             found.setdefault(row["method"], _number(row, metric))
     numbers = ", ".join(found.values())
