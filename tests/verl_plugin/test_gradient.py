@@ -16,6 +16,7 @@ from verl.workers.engine.utils import prepare_micro_batches
 from verl.workers.utils.losses import ppo_loss
 
 import tpo
+from tpo.benchmarks import verl as bench
 from tpo.llm.choice import chosen
 from tpo.llm.condensing import condensed
 from tpo.llm.verl import plugin  # noqa: F401 - registers the loss
@@ -214,3 +215,13 @@ def test_objectives_of_sequences_read_no_tokens():
         assert found.coefficients().values.abs().max() > 0
     assert all(forms[name] is None for name in ("ppo", "dapo", "dg", "reinforce_pp"))
     assert condensed(made("tpo", {"score": "mean"}), updated=False) == ("mean", True)
+
+
+def test_the_bench_of_the_controller_measures_every_method():
+    found = bench.rows(sizes=((64, 40),), rounds=1)
+    names = [row["name"].partition(":")[0] for row in found]
+    assert names == [*bench.METHODS, "dapo", *bench.METHODS]
+    # 8·1.7e9 operations a token for 1e9 tokens, on 64·989e12/2 a second
+    assert bench.step_seconds(1e9) == pytest.approx(429.73, abs=0.01)
+    memory = [row["ratio"] for row in found if row.get("unit") == "MB"]
+    assert len(memory) == 3

@@ -13,7 +13,7 @@ from typing import Any
 from tpo.cli.doctor import installed
 from tpo.version import __version__
 
-SUITES = ("objectives", "lab", "llm")
+SUITES = ("objectives", "lab", "llm", "verl")
 
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

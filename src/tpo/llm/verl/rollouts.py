@@ -7,10 +7,13 @@ look at single tokens.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import NamedTuple
 
+import numpy as np
+import numpy.typing as npt
 import torch
 
 import tpo
@@ -18,11 +21,10 @@ from tpo.llm.condensing import Condensed, condensed
 from tpo.objectives import Objective
 
 Tensor = torch.Tensor
+Numbers = npt.NDArray[np.int64]
 
 PADDING = "pad"
 """verl's padding rows have a uid that starts with this."""
-BLOCK = 1 << 24
-"""Tokens worked on at a time: bounds what is needed besides the batch itself."""
 
 
 class Ragged(NamedTuple):
@@ -42,34 +44,22 @@ class Ragged(NamedTuple):
         """[length] the numbers of one row."""
         return self.values[int(self.starts[i]) : int(self.starts[i + 1])]
 
-    def blocks(self) -> Iterator[tuple[slice, slice]]:
-        """Rows and their tokens, about BLOCK tokens at a time and at least one row."""
-        first, n = 0, len(self.starts) - 1
-        while first < n:
-            end = int(torch.searchsorted(self.starts, self.starts[first] + BLOCK, right=True)) - 1
-            end = max(end, first + 1)
-            yield slice(first, end), slice(int(self.starts[first]), int(self.starts[end]))
-            first = end
+    def sums(self) -> Tensor:
+        """[N] float64: sums over each row, pairwise in the precision of the numbers."""
+        total = np.zeros(len(self.starts) - 1)
+        filled = self.lengths.numpy() > 0  # an empty row would read its neighbour's first number
+        if filled.any():
+            at = self.starts.numpy()[:-1][filled]
+            total[filled] = np.add.reduceat(self.values.numpy(), at)
+        return torch.from_numpy(total)
 
-    def sums(self, mask: Ragged | None = None) -> Tensor:
-        """[N] float64 sums over each row, over its unmasked entries with a mask."""
-        total = torch.zeros(len(self.starts) - 1, dtype=torch.float64)
-        for rows, tokens in self.blocks():
-            values = self.values[tokens].double()
-            if mask is not None:
-                values = torch.where(mask.values[tokens] != 0, values, 0.0)
-            total[rows] = torch.segment_reduce(
-                values, "sum", lengths=self.lengths[rows], unsafe=True
-            )
-        return total
-
-    def spread(self, per_row: Tensor) -> Ragged:
-        """A number per row [N] on each of its unmasked tokens, where this is the mask."""
-        values = torch.zeros(len(self.values), dtype=torch.float32)
-        for rows, tokens in self.blocks():
-            repeated = per_row[rows].float().repeat_interleave(self.lengths[rows])
-            values[tokens] = torch.where(self.values[tokens] != 0, repeated, 0.0)
-        return Ragged(values, self.starts)
+    def repeated(self, per_row: Tensor) -> Ragged:
+        """[N] a number per row on each of its tokens, float32."""
+        starts = self.starts.tolist()
+        values = np.empty(starts[-1], np.float32)
+        for (start, end), number in zip(pairwise(starts), per_row.tolist(), strict=True):
+            values[start:end] = number
+        return Ragged(torch.from_numpy(values), self.starts)
 
 
 class Places(NamedTuple):
@@ -79,50 +69,55 @@ class Places(NamedTuple):
     tokens are the candidate's, one row after the other, and its score is the last output's.
     """
 
-    slots: list[int]
-    """per row: g·K + k, or -1 for padding"""
+    slots: Tensor
+    """[N] per row: g·K + k, or -1 for padding"""
     G: int
     K: int
-    last: list[int]
-    """the last row of each candidate, in the order of `filled`"""
-    filled: list[int]
-    """the slots that hold a candidate"""
+    filled: Tensor
+    """[C] the slot of each candidate"""
+    last: Tensor
+    """[C] its last row"""
 
 
-def places(uids: Sequence[str], keys: Sequence[str] | None = None) -> Places:
-    """Groups by uid; sessions by verl's keys `uid_session_output`, or a session per row without them."""
-    groups: dict[str, dict[str, tuple[int, int]]] = {}
-    where: list[tuple[str, str] | None] = []
-    for row, uid in enumerate(uids):
-        if uid.startswith(PADDING):
-            where.append(None)
-            continue
-        session, output = _session(keys[row]) if keys is not None else (str(row), 0)
-        seen = groups.setdefault(uid, {})
-        if session not in seen or seen[session][0] < output:
-            seen[session] = (output, row)
-        where.append((uid, session))
-    K = max((len(sessions) for sessions in groups.values()), default=1)
-    slot = {
-        (uid, session): g * K + k
-        for g, (uid, sessions) in enumerate(groups.items())
-        for k, session in enumerate(sessions)
-    }
-    last = [row for sessions in groups.values() for _, row in sessions.values()]
+def places(uids: Sequence[str], keys: Sequence[str]) -> Places:
+    """Groups by uid, candidates by verl's keys `uid_session_output`."""
+    cut = [key.rpartition("_") for key in keys]
+    if not all(output.isdigit() for _, _, output in cut):
+        raise ValueError("keys are not uid_session_output, as those of verl's rows are")
+    group = _numbered(uids)
+    candidate = _numbered([session for session, _, _ in cut])
+    order = np.argsort([int(output) for _, _, output in cut], kind="stable")
+    last, group_of = np.zeros((2, candidate.max(initial=-1) + 1), np.int64)
+    last[candidate[order]] = order  # the highest output comes last, and stays
+    group_of[candidate] = group
+    real = np.array([not uids[row].startswith(PADDING) for row in last.tolist()], bool)
+    kept = np.unique(group_of[real])
+    g = np.searchsorted(kept, group_of)
+    rank = _rank_within(group_of)
+    K = int(rank[real].max(initial=0)) + 1
+    slot = np.where(real, g * K + rank, -1)
     return Places(
-        [-1 if at is None else slot[at] for at in where],
-        len(groups),
+        torch.from_numpy(slot[candidate]),
+        len(kept),
         K,
-        last,
-        list(slot.values()),
+        torch.from_numpy(slot[real]),
+        torch.from_numpy(last[real]),
     )
 
 
-def _session(key: str) -> tuple[str, int]:
-    parts = key.rsplit("_", 2)
-    if len(parts) != 3 or not parts[2].isdigit():
-        raise ValueError(f"key {key!r} of a row is not uid_session_output, as verl's are")
-    return parts[1], int(parts[2])
+def _numbered(names: Sequence[str]) -> Numbers:
+    """[N] equal names get equal numbers, in the order in which they first come."""
+    seen: dict[str, int] = {}
+    return np.array([seen.setdefault(name, len(seen)) for name in names], np.int64)
+
+
+def _rank_within(group_of: Numbers) -> Numbers:
+    """[C] how many candidates of the same group come before each."""
+    order = np.argsort(group_of, kind="stable")
+    sizes = np.bincount(group_of)
+    rank = np.empty_like(group_of)
+    rank[order] = np.arange(len(group_of)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    return rank
 
 
 @dataclass
@@ -139,10 +134,14 @@ class Rollouts:
     """log-probs under the snapshot; None where `needs_log_probs` says that they are not read"""
 
     def __post_init__(self) -> None:
-        self._slots = torch.tensor(self.places.slots, dtype=torch.int64)
+        self._slots = self.places.slots
         self._rows = self._slots >= 0
-        self.lengths = self._added(self.mask.sums(self.mask)).clamp(min=1)
-        self.total, self.valid = self._scored()
+        chosen = self.mask.sums()
+        partly = self._rows & (chosen > 0) & (chosen < self.mask.lengths)
+        self._partly = partly.nonzero()[:, 0].tolist()
+        tokens = self._added(chosen)
+        self.lengths = tokens.clamp(min=1)
+        self.total, self.valid = self._scored(tokens > 0)
 
     @property
     def group(self) -> tpo.Group:
@@ -159,14 +158,28 @@ class Rollouts:
         signal = self.objective.prepare(self._group(old))
         c = self.objective.coefficients(new[..., None], signal)[..., 0]
         c = form.per_token(c, self.lengths).reshape(-1)
-        return self.mask.spread(torch.where(self._rows, c[self._slots], 0.0))
+        return self._spread(torch.where(self._rows, c[self._slots], 0.0))
 
     def _stand_in(self, form: Condensed, log_probs: Ragged | None) -> Tensor:
         """[G, K] what the objective reads of each candidate's log-probs."""
         if form.reads == "nothing":
             return torch.zeros_like(self.total)
         assert log_probs is not None
-        return form.per_candidate(self._added(log_probs.sums(self.mask)), self.lengths)
+        return form.per_candidate(self._added(self._sums(log_probs)), self.lengths)
+
+    def _sums(self, x: Ragged) -> Tensor:
+        """[N] over the tokens that the policy chose: the sum of a row, redone where some are not its."""
+        total = x.sums()
+        for row in self._partly:
+            total[row] = x.row(row)[self.mask.row(row) != 0].double().sum()
+        return total
+
+    def _spread(self, per_row: Tensor) -> Ragged:
+        """[N] a number per row on each token that the policy chose."""
+        found = self.mask.repeated(per_row)
+        for row in self._partly:
+            found.row(row)[self.mask.row(row) == 0] = 0.0
+        return found
 
     def _group(self, log_probs_old: Tensor) -> tpo.Group:
         return tpo.Group(log_probs_old[..., None], self.total, valid=self.valid)
@@ -177,13 +190,12 @@ class Rollouts:
         flat.index_add_(0, self._slots[self._rows], per_row[self._rows])
         return flat.reshape(self.places.G, self.places.K)
 
-    def _scored(self) -> tuple[Tensor, Tensor]:
+    def _scored(self, has_tokens: Tensor) -> tuple[Tensor, Tensor]:
         """[G, K] the score of each candidate, and whether it counts."""
         G, K, last, filled = self.places.G, self.places.K, self.places.last, self.places.filled
         total = torch.full((G * K,), torch.nan, dtype=torch.float64)
         total[filled] = self.scores[last].double()
-        has_tokens = self._added(self.mask.sums(self.mask)).reshape(-1) > 0
-        valid = total.isfinite() & has_tokens
+        valid = total.isfinite() & has_tokens.reshape(-1)
         return torch.where(valid, total, 0.0).reshape(G, K), valid.reshape(G, K)
 
     def _dense(self, log_probs: Ragged | None) -> Ragged:
@@ -196,7 +208,7 @@ class Rollouts:
         group = tpo.Group(old, self.total.to(old.dtype), mask=mask, valid=self.valid)
         c = self.objective.coefficients(new, self.objective.prepare(group)).reshape(-1, T)
         values = torch.zeros(len(self.mask.values), dtype=torch.float32)
-        for row, slot in enumerate(self.places.slots):
+        for row, slot in enumerate(self.places.slots.tolist()):
             if slot >= 0:
                 own = Ragged(values, self.mask.starts).row(row)
                 own.copy_(c[slot, starts[row] : starts[row] + len(own)])
@@ -206,7 +218,9 @@ class Rollouts:
         """Where each row's tokens stand within its candidate, and how long the longest candidate is."""
         used = [0] * (self.places.G * self.places.K)
         starts = []
-        for slot, length in zip(self.places.slots, self.mask.lengths.tolist(), strict=True):
+        for slot, length in zip(
+            self.places.slots.tolist(), self.mask.lengths.tolist(), strict=True
+        ):
             starts.append(0 if slot < 0 else used[slot])
             if slot >= 0:
                 used[slot] += length
@@ -215,7 +229,7 @@ class Rollouts:
     def _padded(self, x: Ragged, starts: list[int], T: int) -> Tensor:
         """[G, K, T]"""
         dense = torch.zeros(self.places.G * self.places.K, T, dtype=x.values.dtype)
-        for row, slot in enumerate(self.places.slots):
+        for row, slot in enumerate(self.places.slots.tolist()):
             if slot >= 0:
                 own = x.row(row)
                 dense[slot, starts[row] : starts[row] + len(own)] = own

@@ -111,7 +111,7 @@ class Objectives(PPOTrainer):  # type: ignore[misc]
     def _parts(self, batch: KVBatchMeta) -> list[list[int]]:
         """Rows of each update: whole groups, filled up with padding rows, balanced over the ranks."""
         assert self._rollouts is not None
-        slots, K = self._rollouts.places.slots, self._rollouts.places.K
+        slots, K = self._rollouts.places.slots.tolist(), self._rollouts.places.K
         size = self.config.actor_rollout_ref.actor.ppo_mini_batch_size
         parts: list[list[int]] = [[] for _ in range(self.updates.parts)]
         padding = []
