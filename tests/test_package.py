@@ -20,7 +20,7 @@ def python(code: str) -> str:
 
 
 def test_import_loads_no_heavy_library() -> None:
-    heavy = ("jax", "torch", "trl", "matplotlib", "optax", "scipy", "rich", "sklearn")
+    heavy = ("jax", "torch", "trl", "verl", "matplotlib", "optax", "scipy", "rich", "sklearn")
     loaded = python(f"import sys, tpo; print([m for m in {heavy!r} if m in sys.modules])")
     assert loaded == "[]"
 

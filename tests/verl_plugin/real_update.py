@@ -61,34 +61,42 @@ def rows(draw):
     return found
 
 
+def fields(uid, prompt, response, mask, score):
+    """One row as verl's agent loop stores it."""
+    ids = torch.cat([prompt, response])
+    rewards = torch.zeros(len(response))
+    rewards[-1] = score
+    return {
+        "uid": uid,
+        "prompts": prompt,
+        "responses": response,
+        "response_mask": mask,
+        "loss_mask": mask,
+        "input_ids": ids,
+        "position_ids": torch.arange(len(ids)),
+        "attention_mask": torch.ones_like(ids),
+        "rm_scores": rewards,
+        "rollout_log_probs": torch.zeros(len(response)),
+        "num_turns": 2,
+    }
+
+
+def chosen_by_policy(response):
+    """1 but on the second token, which stands for a tool's answer."""
+    return (torch.arange(len(response)) != 1).long()
+
+
 def put(found):
     """As verl's agent loop does."""
-    keys, fields, tags = [], [], []
-    for uid, k, prompt, response, score in found:
-        ids = torch.cat([prompt, response])
-        mask = torch.ones_like(response)
-        mask[1] = 0  # a token that the policy did not choose
-        rewards = torch.zeros(len(response))
-        rewards[-1] = score
-        keys.append(f"{uid}_{k}_0")
-        fields.append(
-            {
-                "uid": uid,
-                "prompts": prompt,
-                "responses": response,
-                "response_mask": mask,
-                "loss_mask": mask,
-                "input_ids": ids,
-                "position_ids": torch.arange(len(ids)),
-                "attention_mask": torch.ones_like(ids),
-                "rm_scores": rewards,
-                "rollout_log_probs": torch.zeros(len(response)),
-                "num_turns": 2,
-            }
-        )
-        tags.append({"status": "success", "prompt_len": len(prompt), "seq_len": len(ids)})
+    stored = [fields(uid, x, y, chosen_by_policy(y), score) for uid, _, x, y, score in found]
     return tq.kv_batch_put(
-        keys=keys, partition_id="train", fields=list_of_dict_to_tensordict(fields), tags=tags
+        keys=[f"{uid}_{k}_0" for uid, k, *_ in found],
+        partition_id="train",
+        fields=list_of_dict_to_tensordict(stored),
+        tags=[
+            {"status": "success", "prompt_len": len(x), "seq_len": len(x) + len(y)}
+            for _, _, x, y, _ in found
+        ],
     )
 
 
@@ -105,13 +113,13 @@ class Exact:
         scores = torch.full((PROMPTS, K), torch.nan, dtype=torch.float64)
         for g, k, i in self._cells():
             n = len(found[i][3])
-            mask[g, k, :n] = torch.arange(n) != 1
+            mask[g, k, :n] = chosen_by_policy(found[i][3]) != 0
             scores[g, k] = found[i][4]
         with torch.no_grad():
             old = self.log_probs(T)
         valid = scores.isfinite()
         group = tpo.Group(old, torch.where(valid, scores, 0.0), mask=mask, valid=valid)
-        self.signal, self.T = objective.prepare(group), T
+        self.signal, self.T, self.old = objective.prepare(group), T, old
 
     def _cells(self):
         return [

@@ -25,7 +25,7 @@ RUNS = {
 
 
 @pytest.fixture(scope="module")
-def results(tmp_path_factory):
+def model(tmp_path_factory):
     folder = tmp_path_factory.mktemp("tiny")
     torch.manual_seed(0)
     shape = {"hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 1}
@@ -38,17 +38,34 @@ def results(tmp_path_factory):
     PreTrainedTokenizerFast(
         tokenizer_object=inner, pad_token="<pad>", eos_token="<eos>", unk_token="w0"
     ).save_pretrained(folder)
+    return folder
+
+
+def printed(script, folder, *arguments):
     run = subprocess.run(
-        [sys.executable, HERE / "real_update.py", folder, *map(json.dumps, RUNS.values())],
-        env={**os.environ, "PYTHONWARNINGS": "ignore", "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0"},
+        [sys.executable, HERE / script, folder, *arguments],
+        env={**os.environ, "PYTHONWARNINGS": "ignore"},
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=400,
         cwd=folder,
     )
     lines = [line for line in run.stdout.splitlines() if line.startswith("RESULT ")]
-    assert len(lines) == len(RUNS), run.stderr[-3000:]
-    return dict(zip(RUNS, map(json.loads, (line[7:] for line in lines)), strict=True))
+    assert lines, run.stderr[-3000:]
+    return [json.loads(line[7:]) for line in lines]
+
+
+@pytest.fixture(scope="module")
+def results(model):
+    found = printed("real_update.py", model, *map(json.dumps, RUNS.values()))
+    return dict(zip(RUNS, found, strict=True))
+
+
+def test_groups_across_two_ranks_of_the_engine_have_the_same_gradient(model):
+    (found,) = printed("two_ranks.py", model)
+    assert found["ranks"] == 2
+    assert found["error"] < 1e-5
+    assert found["size"] > 1e-3
 
 
 @pytest.mark.parametrize("run", RUNS)

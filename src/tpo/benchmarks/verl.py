@@ -43,7 +43,7 @@ def rows(sizes: tuple[tuple[int, int], ...] = SIZES, rounds: int = 3) -> list[Ro
     torch.set_num_threads(1)
     found: list[Row] = []
     for rollouts, longest in sizes:
-        if rollouts * longest * BYTES > free_memory():
+        if rollouts * longest * BYTES > free_memory() / 2:
             continue
         batch = Batch(rollouts, longest)
         methods = [(name, *method) for name, method in METHODS.items()]
