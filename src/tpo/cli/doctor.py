@@ -14,7 +14,7 @@ import tpo
 PARTS = {
     "lab": ("jax", "optax", "rich", "matplotlib", "scipy", "scikit-learn"),
     "llm": ("torch", "transformers", "trl", "peft", "datasets", "accelerate", "reasoning-gym"),
-    "verl": ("verl", "TransferQueue", "fastapi", "uvicorn"),
+    "verl": ("verl", "TransferQueue", "cachetools", "fastapi", "uvicorn"),
     "ray": ("ray",),
 }
 
