@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import os
 import platform
 from importlib.metadata import PackageNotFoundError, version
 
@@ -37,6 +38,7 @@ def main(args: argparse.Namespace) -> int:
         if missing:
             apart = ", in an environment of its own" if part == "verl" else ""
             print(f"      missing {', '.join(missing)}: pip install 'tpo[{part}]'{apart}")
+    print(f"run:  {engines()}")
     failures = [trouble for library in ("numpy", "jax", "torch") if (trouble := broken(library))]
     for trouble in failures:
         print(trouble)
@@ -49,6 +51,12 @@ def installed(package: str) -> str | None:
         return version(package)
     except PackageNotFoundError:
         return None
+
+
+def engines() -> str:
+    """What a study can run on here."""
+    words = f"tpo run STUDY --workers N, on {os.cpu_count()} CPU cores or one accelerator"
+    return words + ("; --engine ray, here or on a cluster" if installed("ray") else "")
 
 
 def broken(library: str) -> str | None:

@@ -47,10 +47,18 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     command.add_argument("--chunk", type=int, help="episodes between updates of the progress")
     command.add_argument("--save-every", type=float, default=20.0, metavar="SECONDS")
     command.add_argument(
-        "--engine", default="local", help="where a study runs: local, on this machine (local)"
+        "--engine",
+        default="local",
+        help="where a study runs: local or ray, the same numbers (local)",
     )
     command.add_argument(
-        "--workers", type=int, metavar="N", help="of a study: jobs at a time, each in a process (1)"
+        "--workers",
+        type=int,
+        metavar="N",
+        help="of a study: processes at a time (1; ray: all there are)",
+    )
+    command.add_argument(
+        "--address", help="of a Ray cluster, as HOST:PORT (RAY_ADDRESS, or one is started here)"
     )
     command.set_defaults(run=main)
 
@@ -63,8 +71,10 @@ def main(args: argparse.Namespace) -> int:
         return run_study.main(args)
     if args.scale or args.only:
         raise ValueError("--scale and --only are parts of a study: tpo run STUDY --scale ...")
-    if args.workers is not None or args.engine != "local":
-        raise ValueError("--engine and --workers are for a study: tpo run STUDY --workers ...")
+    if args.workers is not None or args.address or args.engine != "local":
+        raise ValueError(
+            "--engine, --workers and --address are for a study: tpo run STUDY --workers ..."
+        )
     cells = cells_of(args)
     store = _store(args)
     try:

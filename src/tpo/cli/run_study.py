@@ -34,7 +34,7 @@ def main(args: argparse.Namespace) -> int:
 
     requests = requests_of(args)
     folder = folder_of(args)
-    return run(requests, folder, engine(args.engine, args.workers, args.save_every))
+    return run(requests, folder, engine(args.engine, args.workers, args.save_every, args.address))
 
 
 def requests_of(args: argparse.Namespace) -> list[Request]:
@@ -81,11 +81,12 @@ def folder_of(args: argparse.Namespace) -> Path:
 def run(requests: Sequence[Request], folder: Path, engine: Engine | None = None) -> int:
     """Run every study, show its table, say where the results are; after Ctrl-C, how to go on.
 
-    One job at a time finishes study after study; several at a time take the jobs of all.
+    One process finishes study after study; workers take the jobs of all.
     """
     from tpo.studies import runner
+    from tpo.studies.engines.here import Here
 
-    together = engine is not None and engine.size > 1
+    together = not isinstance(engine or Here(), Here)
     try:
         for group in [requests] if together else [[request] for request in requests]:
             with screen.watching(sum(len(runner.plan(request)) for request in group)) as watch:

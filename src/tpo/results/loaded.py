@@ -71,8 +71,7 @@ def load(store: Store, part: Part, study: Study, asked: Mapping[str, Any]) -> Lo
     curves = store.curves(part.key)
     done = curves is not None
     if curves is None:
-        saved = store.checkpoint(part.key)
-        curves = saved.curves if saved else {}
+        curves = store.so_far(part.key)
     noted = read_json(store.folder / part.key / "cost.json") or {}
     drawn = study.view == "curves"
     return Loaded(

@@ -4,12 +4,15 @@ DIR/store.json             the layout's version
 DIR/KEY/cell.json          what was run, and where
 DIR/KEY/checkpoint.npz     how far it got: curves, and the state to go on from
 DIR/KEY/curves.npz         the finished curves, one array [seeds, episodes] per measure
+DIR/KEY/seeds/FIRST+COUNT  the same two for some of its seeds, where workers share them, until all are finished
 """
 
 from __future__ import annotations
 
 import io
 import os
+import shutil
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -90,10 +93,37 @@ class Store:
         """Write the finished curves; the checkpoint is no longer needed."""
         _write_arrays(self.folder / key / "curves.npz", curves)
         (self.folder / key / "checkpoint.npz").unlink(missing_ok=True)
+        if self.parts(key):
+            shutil.rmtree(self.folder / key / "seeds")
 
     def curves(self, key: str) -> Curves | None:
         """The finished curves, or None."""
         return _read(self.folder / key / "curves.npz")
+
+    def part(self, key: str, first: int, count: int) -> str:
+        """The key of `count` seeds of a run, from seed `first` on."""
+        return f"{key}/seeds/{first}+{count}"
+
+    def parts(self, key: str) -> list[tuple[int, int]]:
+        """(first, count) of the seeds of a run that were begun apart from the others."""
+        names = [path.parent.name for path in self.folder.glob(f"{key}/seeds/*/*.npz")]
+        return sorted({(int(a), int(b)) for a, _, b in (name.partition("+") for name in names)})
+
+    def so_far(self, key: str) -> Curves:
+        """The curves of an unfinished run; of seeds begun apart, as far as the slowest of them is."""
+        saved = self.checkpoint(key)
+        found = [self._part_so_far(self.part(key, *part)) for part in self.parts(key)]
+        return joined(found) if found else saved.curves if saved else {}
+
+    def _part_so_far(self, key: str) -> Curves:
+        finished, saved = self.curves(key), self.checkpoint(key)
+        return finished or (saved.curves if saved else {})
+
+
+def joined(parts: Sequence[Curves]) -> Curves:
+    """The seeds of all parts in their order, as far as the shortest part goes."""
+    shortest = min(x.shape[1] for part in parts for x in part.values())
+    return {name: np.concatenate([part[name][:, :shortest] for part in parts]) for name in parts[0]}
 
 
 def _write_arrays(path: Path, arrays: Curves) -> None:

@@ -69,16 +69,28 @@ def _jobs(study: Study, scale: str) -> list[Job]:
 
 
 def job_seconds(job: Job) -> float:
-    """Seconds for one run with all its seeds."""
+    """Seconds for one run with all its seeds, as many at a time as there are cores."""
     from tpo.studies.exact import Mechanism
     from tpo.training import Cell
 
     if isinstance(job, Cell):
         kind = "transformer" if job.task.length > 1 else "other"
-        seeds = -(-job.budget.seeds // (os.cpu_count() or 1))
-        return COMPILE[kind] + seeds * job.budget.episodes * episode_seconds(job)
+        rounds = -(-job.budget.seeds // (os.cpu_count() or 1))
+        return COMPILE[kind] + rounds * run_seconds(job) / job.budget.seeds
     if isinstance(job, Mechanism):
-        return COMPILE["other"] + job.seeds * job.episodes * PER_STEP["features"]
+        return COMPILE["other"] + run_seconds(job)
+    return 0.0
+
+
+def run_seconds(job: Job) -> float:
+    """Seconds for all seeds of a run one after the other, without compiling."""
+    from tpo.studies.exact import Mechanism
+    from tpo.training import Cell
+
+    if isinstance(job, Cell):
+        return job.budget.seeds * job.budget.episodes * episode_seconds(job)
+    if isinstance(job, Mechanism):
+        return job.seeds * job.episodes * PER_STEP["features"]
     return 0.0
 
 

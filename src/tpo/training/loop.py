@@ -64,6 +64,8 @@ class Pace:
     """All seeds in one program (better on an accelerator), or one after the other (on a CPU)."""
     block: int | None = None
     """Rows of paths computed at a time, or as `block_rows` says."""
+    threads: int | None = None
+    """Seeds at a time where they are looped; changes no bit."""
 
 
 def run(
@@ -129,7 +131,7 @@ class Runner:
         self.ran = 0
         self.seconds = 0.0
         self.parts: dict[str, list[np.ndarray]] = {}
-        self.workers = 1 if self.batched else min(cores(), len(self.seeds))
+        self.workers = 1 if self.batched else min(pace.threads or cores(), len(self.seeds))
         self._chunk = min(self.pace.chunk or 1, CAPACITY)
         self.states: list[State] = []
 

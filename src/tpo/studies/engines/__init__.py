@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol
 
-ENGINES = ("local",)
+ENGINES = ("local", "ray")
 
 
 class Lost(NamedTuple):
@@ -49,6 +49,8 @@ class Engine(Protocol):
 
     size: int
     """How many workers may be busy at a time."""
+    splits: bool
+    """Whether the seeds of a job may go to several workers."""
 
     def hire(self) -> Worker:
         """One more worker."""
@@ -56,21 +58,39 @@ class Engine(Protocol):
     def wait(self, workers: Sequence[Any], timeout: float | None = None) -> Any:
         """One of these workers whose answer is there, or None after so many seconds."""
 
+    def dismiss(self, worker: Any) -> None:
+        """End a worker that has nothing to do."""
+
     def close(self) -> None:
         """End every worker at once."""
 
 
-def engine(name: str = "local", workers: int | None = None, save_every: float = 20.0) -> Engine:
-    """The engine of that name; `workers` jobs at a time, a checkpoint at most every so many seconds."""
-    from tpo.studies.engines.here import Here
-    from tpo.studies.engines.processes import Processes
+def engine(
+    name: str = "local",
+    workers: int | None = None,
+    save_every: float = 20.0,
+    address: str | None = None,
+) -> Engine:
+    """The engine of that name; `workers` at a time, a checkpoint at most every so many seconds.
 
+    address: of a Ray cluster that runs already; without one, one is started here.
+    """
     if name not in ENGINES:
         raise ValueError(f"--engine is {name!r}, expected one of {', '.join(ENGINES)}")
     if workers is not None and workers < 1:
         raise ValueError(f"--workers is {workers}, expected at least 1")
+    if address and name != "ray":
+        raise ValueError("--address is of a Ray cluster: give --engine ray with it")
+    if name == "ray":
+        from tpo.studies.engines.cluster import Cluster
+
+        return Cluster(address, workers, save_every)
     if (workers or 1) == 1:
+        from tpo.studies.engines.here import Here
+
         return Here(save_every)
+    from tpo.studies.engines.processes import Processes
+
     return Processes(workers or 1, save_every)
 
 

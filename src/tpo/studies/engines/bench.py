@@ -36,9 +36,10 @@ class Step(NamedTuple):
 class Bench:
     """One job at a time, from its start or a checkpoint, in steps of at least so many seconds."""
 
-    def __init__(self, save_every: float, least: float = 0.0) -> None:
-        """Nothing to do yet."""
+    def __init__(self, save_every: float, least: float = 0.0, threads: int | None = None) -> None:
+        """Nothing to do yet; so many seeds at a time, or one for each core."""
         self.save_every = save_every
+        self.threads = threads
         self.least = least
         self.runner: Runner | None = None
         self.key = ""
@@ -52,17 +53,22 @@ class Bench:
         cpu = found["platform"] == "cpu"
         return Machine(found, f"{os.cpu_count()} CPU cores" if cpu else found["device"])
 
-    def start(self, job: Job, saved: Snapshot | None) -> Step:
-        """Take the job, and its first step."""
+    def start(self, job: Job, saved: Snapshot | None, environment: dict[str, str]) -> Step:
+        """Take the job, and its first step, if this is an environment like that."""
         from tpo.training import Cell, Pace
         from tpo.training.loop import Runner
 
         began = time.monotonic()
         self.runner, self.key = None, job.key
+        if self.machine().environment != environment:
+            raise ValueError(
+                f"a worker computes with {self.machine().environment}, and the first with {environment}: "
+                "numbers would not be comparable. Let all have the same version and kind of device"
+            )
         if not isinstance(job, Cell):
             arrays = job.arrays()
             return Step(time.monotonic() - began, curves=arrays)
-        self.runner = Runner(job, Pace())
+        self.runner = Runner(job, Pace(threads=self.threads))
         self.runner.restore(saved)
         self.last_save = time.monotonic()
         found = self.step()

@@ -13,15 +13,16 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from tpo.results.files import write_json
 from tpo.results.loaded import cost
-from tpo.results.store import Snapshot, Store
+from tpo.results.store import Snapshot, Store, joined
 from tpo.studies import manifest
 from tpo.studies.engines import Engine, Failed, Lost, Worker
 from tpo.studies.engines.bench import Machine, Step
+from tpo.studies.engines.pieces import Piece, checkpoint, pieces, shares
 
 if TYPE_CHECKING:
     from tpo.studies.recipes import Job
@@ -39,10 +40,12 @@ PATIENCE = 10.0
 
 @dataclass(eq=False)
 class Task:
-    """A job to be done once, for everyone who planned it."""
+    """A job to be done once, for everyone who planned it; in pieces, where several workers share it."""
 
     planned: list[Planned]
-    losses: int = 0
+    pieces: list[Piece] = field(default_factory=list)
+    steps: dict[Piece, Progress] = field(default_factory=dict)
+    """The newest of each piece that has begun."""
     seconds: float = 0.0
     """Spent since its cost was last noted."""
 
@@ -57,6 +60,27 @@ class Task:
     @property
     def key(self) -> str:
         return self.job.key
+
+    def progress(self) -> Progress:
+        """Of the whole job: as far as its seeds are on average, with the curves of those that have begun."""
+        from tpo.training import Progress
+
+        if len(self.pieces) == 1:
+            return self.steps[self.pieces[0]]
+        share = {piece: piece.seeds / self.planned[0].seeds for piece in self.steps}
+        episode = sum(share[piece] * step.episode for piece, step in self.steps.items())
+        rate = sum(share[piece] * step.rate for piece, step in self.steps.items())
+        curves = [step.curves for step in self.steps.values() if step.curves]
+        return Progress(round(episode), joined(curves) if curves else {}, rate)
+
+
+@dataclass(eq=False)
+class Errand:
+    """One piece of a task on its way through a worker."""
+
+    task: Task
+    piece: Piece
+    losses: int = 0
 
 
 def tasks(planned: Sequence[Planned]) -> list[Task]:
@@ -80,7 +104,7 @@ class Driver:
         self.store = store
         self.watch: Watcher = watch or (lambda planned, progress: None)
         self.idle: list[Worker] = []
-        self.busy: dict[Worker, Task] = {}
+        self.busy: dict[Worker, Errand] = {}
         self._machine: Machine | None = None
 
     def __enter__(self) -> Driver:
@@ -94,7 +118,8 @@ class Driver:
         if self._machine is None:
             worker = self.engine.hire()
             worker.send("machine")
-            self.engine.wait([worker])
+            while self.engine.wait([worker], PATIENCE) is None:
+                print("waiting for a first worker", file=sys.stderr)
             found = worker.receive()
             if isinstance(found, Lost):
                 raise ChildProcessError(f"a worker did not start: {found.why}")
@@ -106,11 +131,12 @@ class Driver:
 
     def run(self, planned: Sequence[Planned]) -> None:
         """Run what the store has not; the longest first where several run at a time."""
-        waiting = deque(self._unfinished(tasks(planned)))
+        waiting = deque(self._errands(self._unfinished(tasks(planned))))
         try:
             while waiting or self.busy:
                 while waiting and (self.idle or len(self.busy) < self.engine.size):
                     self._start(waiting.popleft())
+                self._dismiss_idle()
                 worker = self.engine.wait(list(self.busy))
                 with interrupts_later():
                     lost = self._take(worker, worker.receive())
@@ -120,6 +146,11 @@ class Driver:
             self._stop()
             raise
 
+    def _dismiss_idle(self) -> None:
+        """Free the place of a worker that has nothing more to do: another may be waiting for one."""
+        while self.idle:
+            self.engine.dismiss(self.idle.pop())
+
     def _unfinished(self, found: Sequence[Task]) -> list[Task]:
         left = []
         for task in found:
@@ -127,57 +158,88 @@ class Driver:
                 left.append(task)
             else:
                 self._tell_end(task)
-        if self.engine.size == 1:
-            return left
+        return left
+
+    def _errands(self, found: Sequence[Task]) -> list[Errand]:
+        """All pieces that are not finished: the longest first; for a single worker, as declared."""
         from tpo.studies.cost import job_seconds
 
-        return sorted(left, key=lambda task: -job_seconds(task.job))
+        parts = [1] * len(found)
+        if self.engine.splits:
+            parts = shares([task.job for task in found], self.engine.size)
+        errands = []
+        for task, count in zip(found, parts, strict=True):
+            task.pieces = pieces(task.job, self.store, count)
+            left = [piece for piece in task.pieces if self.store.curves(piece.where) is None]
+            if left:
+                errands += [Errand(task, piece) for piece in left]
+            else:
+                self._end(task)
+                self._tell_end(task)
+        if self.engine.size == 1:
+            return errands
+        return sorted(errands, key=lambda errand: -job_seconds(errand.piece.job))
 
-    def _start(self, task: Task) -> None:
+    def _start(self, errand: Errand) -> None:
         from tpo.training import Cell, Progress
 
+        task, piece = errand.task, errand.piece
         description = task.job.to_json()
         if isinstance(task.job, Cell):
             description = {"cell": description, "environment": self.machine().environment}
         self.store.begin(task.key, description)
-        saved = self.store.checkpoint(task.key)
+        saved = checkpoint(piece, task.job, self.store)
         worker = self.idle.pop() if self.idle else self.engine.hire()
-        self.busy[worker] = task
-        worker.send("start", task.job, saved)
-        self.watch(task.planned[0], Progress(saved.episode if saved else 0, {}, 0.0))
+        self.busy[worker] = errand
+        worker.send("start", piece.job, saved, self.machine().environment)
+        if piece not in task.steps:
+            task.steps[piece] = Progress(saved.episode if saved else 0, {}, 0.0)
+            self.watch(task.planned[0], task.progress())
 
-    def _take(self, worker: Worker, answer: Step | Lost | Failed) -> Task | None:
-        """Keep what a worker answered, and let it go on; the task, if the worker died of it."""
-        task = self.busy[worker]
+    def _take(self, worker: Worker, answer: Step | Lost | Failed) -> Errand | None:
+        """Keep what a worker answered, and let it go on; the errand, if the worker died of it."""
+        errand = self.busy[worker]
+        task, piece = errand.task, errand.piece
         if isinstance(answer, Failed):
             raise answer.error(task.title)
         if isinstance(answer, Lost):
             del self.busy[worker]
-            return self._lost(task, answer)
+            return self._lost(errand, answer)
         if answer.curves is None:
             worker.send("step")  # before the disk is written: the worker need not wait for it
-        self._keep(task, answer)
+        self._keep(errand, answer)
         if answer.curves is not None:
             del self.busy[worker]
             self.idle.append(worker)
         if answer.progress:
-            self.watch(task.planned[0], answer.progress)
-        if answer.curves is not None:
+            task.steps[piece] = answer.progress
+            self.watch(task.planned[0], task.progress())
+        if answer.curves is not None and self.store.curves(task.key) is not None:
             self._tell_end(task)
         return None
 
-    def _keep(self, task: Task, step: Step) -> None:
+    def _keep(self, errand: Errand, step: Step) -> None:
+        task = errand.task
         task.seconds += step.seconds
         if step.curves is not None:
-            self.store.finish(task.key, step.curves)
+            self.store.finish(errand.piece.where, step.curves)
+            self._end(task)
             self._note_cost(task)
         elif step.saved is not None:
-            self._save(task, step.saved)
-            task.losses = 0
+            self._save(errand, step.saved)
+            errand.losses = 0
 
-    def _save(self, task: Task, saved: Snapshot) -> None:
-        self.store.save(task.key, saved)
-        self._note_cost(task)
+    def _end(self, task: Task) -> None:
+        """Join the pieces of a task, once all are there, under its own key."""
+        if task.pieces[0].where != task.key:
+            found = [self.store.curves(piece.where) for piece in task.pieces]
+            whole = [curves for curves in found if curves is not None]
+            if len(whole) == len(found):
+                self.store.finish(task.key, joined(whole))
+
+    def _save(self, errand: Errand, saved: Snapshot) -> None:
+        self.store.save(errand.piece.where, saved)
+        self._note_cost(errand.task)
 
     def _note_cost(self, task: Task) -> None:
         """What the run has cost so far, and the code and machine that it was last computed with."""
@@ -192,20 +254,21 @@ class Driver:
         for planned in task.planned:
             self.watch(planned, None)
 
-    def _lost(self, task: Task, found: Lost) -> Task:
-        task.losses += 1
-        if task.losses == LOSSES:
+    def _lost(self, errand: Errand, found: Lost) -> Errand:
+        errand.losses += 1
+        title = errand.task.title
+        if errand.losses == LOSSES:
             raise ChildProcessError(
-                f"{LOSSES} workers died of {task.title} ({found.why}) and it got no further: perhaps "
+                f"{LOSSES} workers died of {title} ({found.why}) and it got no further: perhaps "
                 "memory was short, then try fewer --workers. What is done so far is saved"
             )
-        print(f"a worker died ({found.why}); another takes {task.title}", file=sys.stderr)
-        return task
+        print(f"a worker died ({found.why}); another takes {title}", file=sys.stderr)
+        return errand
 
     def _stop(self) -> None:
         """Save what the workers did since their last checkpoint, as far as they answer in time."""
-        for worker, task in self.busy.items():
-            worker.send("snapshot", task.key)
+        for worker, errand in self.busy.items():
+            worker.send("snapshot", errand.piece.job.key)
         end = time.monotonic() + PATIENCE
         with contextlib.suppress(
             OSError

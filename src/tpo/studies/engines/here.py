@@ -33,6 +33,7 @@ class Here:
     """Jobs one after the other, in the order in which they were declared."""
 
     size = 1
+    splits = False
 
     def __init__(self, save_every: float = 20.0) -> None:
         """A checkpoint at most every so many seconds."""
@@ -44,6 +45,9 @@ class Here:
     def wait(self, workers: Sequence[HereWorker], timeout: float | None = None) -> HereWorker:
         workers[0].work()
         return workers[0]
+
+    def dismiss(self, worker: HereWorker) -> None:
+        """It takes nothing away."""
 
     def close(self) -> None:
         """Nothing was started."""

@@ -58,6 +58,8 @@ class ProcessWorker:
 class Processes:
     """So many jobs at a time, each in a process of its own."""
 
+    splits = False
+
     def __init__(self, workers: int, save_every: float = 20.0) -> None:
         """Nothing is started before the first job."""
         self.size = workers
@@ -78,6 +80,9 @@ class Processes:
     ) -> ProcessWorker | None:
         ready = wait_for([worker.connection for worker in workers], timeout)
         return next((worker for worker in workers if worker.connection in ready), None)
+
+    def dismiss(self, worker: ProcessWorker) -> None:
+        worker.end()
 
     def close(self) -> None:
         for worker in self.places.values():
