@@ -92,9 +92,11 @@ def test_what_was_begun_stays_divided_as_it_was(tmp_path, planned, whole):
     assert ranges(pieces(planned.job, store, 5)) == [(0, 2), (2, 2), (4, 1)]
     shown = store.so_far(key)  # what the report has meanwhile: four seeds, two episodes
     same(shown, {name: x[:4, :2] for name, x in whole.items()})
-    with Driver(Here(), store) as driver:
+    told = []
+    with Driver(Here(), store, lambda _, state: told.append(state)) as driver:
         driver.run([planned])
     same(store.curves(key), whole)
+    assert told[-2].episode == planned.episodes
     assert sorted(path.name for path in (store.folder / key).iterdir()) == [
         "cell.json",
         "cost.json",

@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from tpo.training.loop import Runner
 
 
+LEAST_STEP = 0.5
+"""Seconds between two answers of a worker in another process: curves travel with each."""
+
+
 class Machine(NamedTuple):
     """Where a worker computes: what numbers may depend on, and the device in words."""
 

@@ -17,10 +17,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from tpo.studies.engines import Lost
-from tpo.studies.engines.bench import Bench, answered
+from tpo.studies.engines.bench import LEAST_STEP, Bench, answered
 
-LEAST_STEP = 0.5
-"""Seconds between two answers of a worker: curves travel with each."""
 ANSWERS_WITHIN = 5.0
 """Seconds for a machine to answer at all."""
 CONNECTS_WITHIN = 40.0

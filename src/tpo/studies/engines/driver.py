@@ -163,6 +163,7 @@ class Driver:
     def _errands(self, found: Sequence[Task]) -> list[Errand]:
         """All pieces that are not finished: the longest first; for a single worker, as declared."""
         from tpo.studies.cost import job_seconds
+        from tpo.training import Progress
 
         parts = [1] * len(found)
         if self.engine.splits:
@@ -171,6 +172,8 @@ class Driver:
         for task, count in zip(found, parts, strict=True):
             task.pieces = pieces(task.job, self.store, count)
             left = [piece for piece in task.pieces if self.store.curves(piece.where) is None]
+            ended = Progress(task.planned[0].episodes, {}, 0.0)
+            task.steps = {piece: ended for piece in task.pieces if piece not in left}
             if left:
                 errands += [Errand(task, piece) for piece in left]
             else:

@@ -17,10 +17,7 @@ from multiprocessing.connection import wait as wait_for
 from typing import Any
 
 from tpo.studies.engines import Lost
-from tpo.studies.engines.bench import Bench, answered
-
-LEAST_STEP = 0.5
-"""Seconds between two answers of a worker: curves travel with each."""
+from tpo.studies.engines.bench import LEAST_STEP, Bench, answered
 
 
 class ProcessWorker:
