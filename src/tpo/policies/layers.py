@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -16,6 +15,14 @@ def lecun_normal(key: jax.Array, shape: tuple[int, ...], fan_in: int) -> jax.Arr
     """N(0, 1/fan_in) cut at two sigma: the usual initialisation of a linear map."""
     scale = fan_in**-0.5 / TRUNCATED_STD
     return scale * jax.random.truncated_normal(key, -2.0, 2.0, shape)
+
+
+def turned(x: jax.Array) -> jax.Array:
+    """x, a transpose; on a CPU laid out as such in memory, since the fast product there wants rows."""
+    if jax.default_backend() != "cpu":
+        return x
+    found: jax.Array = jax.lax.optimization_barrier(x)
+    return found
 
 
 PART_ROWS = 1024
@@ -45,7 +52,6 @@ def _linear_bwd(saved: Any, dy: jax.Array) -> tuple[jax.Array, jax.Array, jax.Ar
         parts = _parts(len(rows))
         rows, d_rows = (y.reshape(parts, -1, y.shape[-1]) for y in (rows, d_rows))
         return dy @ weight.T, (rows.mT @ d_rows).sum(0), d_rows.sum(1).sum(0)
-    turned: Callable[[jax.Array], jax.Array] = jax.lax.optimization_barrier
     if rows.shape[1] <= d_rows.shape[1]:
         d_weight = turned(rows.T) @ d_rows
     else:
@@ -62,11 +68,30 @@ def _parts(rows: int) -> int:
 linear.defvjp(_linear_fwd, _linear_bwd)
 
 
+@jax.custom_vjp
 def layer_norm(x: jax.Array, scale: jax.Array, bias: jax.Array) -> jax.Array:
     """(x - mean)/sqrt(var + 1e-6) * scale + bias over the last axis."""
+    return _layer_norm_fwd(x, scale, bias)[0]
+
+
+def _layer_norm_fwd(x: jax.Array, scale: jax.Array, bias: jax.Array) -> tuple[jax.Array, Any]:
     mean = x.mean(-1, keepdims=True)
     var = (x * x).mean(-1, keepdims=True) - mean * mean
-    return (x - mean) * (jax.lax.rsqrt(var + 1e-6) * scale) + bias
+    inverse = jax.lax.rsqrt(var + 1e-6)
+    return (x - mean) * (inverse * scale) + bias, (x, mean, inverse, scale)
+
+
+def _layer_norm_bwd(saved: Any, dy: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """With n the normalised x and d = dy·scale: (d - mean(d) - n·mean(d·n)) / sigma."""
+    x, mean, inverse, scale = saved
+    normal, d = (x - mean) * inverse, dy * scale
+    along = (d * normal).mean(-1, keepdims=True)
+    dx = (d - d.mean(-1, keepdims=True) - normal * along) * inverse
+    leading = tuple(range(x.ndim - 1))
+    return dx, (dy * normal).sum(leading), dy.sum(leading)
+
+
+layer_norm.defvjp(_layer_norm_fwd, _layer_norm_bwd)
 
 
 @jax.custom_vjp

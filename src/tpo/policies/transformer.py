@@ -16,7 +16,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from tpo.policies.attention import attend, attend_step, causal_mask
+from tpo.policies.attention import attend, attend_step, split
 from tpo.policies.base import Params, Paths
 from tpo.policies.layers import layer_norm, lecun_normal, linear, rows
 
@@ -114,23 +114,24 @@ class Transformer:
 
         inputs: [B, H] tokens; keys and values: [B, H, 2, heads, d_head].
         """
-        nothing = Paths(jnp.zeros((0, 1), jnp.int32), jnp.zeros(0, jnp.int32))
-        first, _, state = self.together(params, inputs, nothing)
-        return first, state
+        logits, state = self._whole(params, inputs)
+        return logits[:, 0], state
 
     def together(
         self, params: Params, inputs: jax.Array, paths: Paths
     ) -> tuple[jax.Array, jax.Array, list[jax.Array]]:
         """`prefill` and `extend` in one pass, whose linear maps see all tokens as one tall matrix."""
         b, h, d = *inputs.shape, self.width
+        if paths.owner is None:
+            logits, state = self._whole(params, jnp.concatenate([inputs, paths.tokens], axis=1))
+            return logits[:, 0], logits[:, 1:], [keys_values[:, :h] for keys_values in state]
         prompts, own = self._embed(params, inputs, 0), self._embed(params, paths.tokens, h)
         x = jnp.concatenate([prompts.reshape(-1, d), own.reshape(-1, d)])
         state = []
         for layer in range(self.layers):
             if layer < self.layers - 1:
-                qkv = self._qkv(params, layer, x, slice(0, 3))
-                query, keys_values = qkv[:, 0], qkv[:, 1:]
-            else:  # of a prompt, only the final token predicts: nothing else is asked of this layer
+                query, keys_values = split(self._qkv(params, layer, x, slice(0, 3)))
+            else:
                 keys_values = self._qkv(params, layer, x, slice(1, 3))
                 x = jnp.concatenate([x[h - 1 : b * h : h], x[b * h :]])
                 query = self._qkv(params, layer, x, slice(0, 1))[:, 0]
@@ -140,16 +141,31 @@ class Transformer:
         logits = self._logits(params, x)
         return logits[:b], logits[b:].reshape(*paths.tokens.shape, self.vocab), state
 
+    def _whole(self, params: Params, tokens: jax.Array) -> tuple[jax.Array, list[jax.Array]]:
+        """Sequences [R, n] from the prompt on: logits from its last token on, and every key and value.
+
+        Of a prompt only the last token predicts: nothing else is asked of the last layer.
+        """
+        x = self._embed(params, tokens, 0)
+        state = []
+        for layer in range(self.layers):
+            if layer < self.layers - 1:
+                query, keys_values = split(self._qkv(params, layer, x, slice(0, 3)))
+            else:
+                keys_values = self._qkv(params, layer, x, slice(1, 3))
+                x = x[:, self.prompt - 1 :]
+                query = self._qkv(params, layer, x, slice(0, 1))[:, :, 0]
+            state.append(keys_values)
+            x = self._rest(params, layer, x, attend(query, keys_values))
+        return self._logits(params, x), state
+
     def extend(self, params: Params, state: list[jax.Array], paths: Paths) -> jax.Array:
         """Logits after each token of each path, [R, T-1, V], given the state of its prompt."""
-        h, t = self.prompt, paths.tokens.shape[1]
-        x = self._embed(params, paths.tokens, h)
-        mask = causal_mask(t, h + t)
+        x = self._embed(params, paths.tokens, self.prompt)
         for layer, prompt in enumerate(state):
-            qkv = self._qkv(params, layer, x, slice(0, 3))
+            query, own = split(self._qkv(params, layer, x, slice(0, 3)))
             shared = prompt if paths.owner is None else rows(prompt, paths.owner)
-            keys_values = jnp.concatenate([shared, qkv[:, :, 1:]], axis=1)
-            x = self._rest(params, layer, x, attend(qkv[:, :, 0], keys_values, mask))
+            x = self._rest(params, layer, x, attend(query, jnp.concatenate([shared, own], axis=1)))
         return self._logits(params, x)
 
     def cache(self, state: list[jax.Array], streams: int) -> list[Cache]:
@@ -184,14 +200,10 @@ def _attend_together(
     query: [B*Q + R*(T-1), heads, d_head], Q of each prompt; own: [R*(T-1), 2, heads, d_head];
     prompt: [B, H, 2, heads, d_head].
     """
-    (b, h), (r, t) = prompt.shape[:2], paths.tokens.shape
+    b, (r, t) = len(prompt), paths.tokens.shape
     asked, flat = len(query) - r * t, query.shape[1] * query.shape[2]
-    of_prompt = query[:asked].reshape(b, -1, *query.shape[1:])
-    over_prompt = attend(of_prompt, prompt, causal_mask(of_prompt.shape[1], h))
-    if r == 0:
-        return over_prompt.reshape(-1, flat)
-    shared = prompt if paths.owner is None else rows(prompt, paths.owner)
+    over_prompt = attend(query[:asked].reshape(b, -1, *query.shape[1:]), prompt)
+    shared = rows(prompt, paths.owner)
     keys_values = jnp.concatenate([shared, own.reshape(r, t, *own.shape[1:])], axis=1)
-    of_paths = query[asked:].reshape(r, t, *query.shape[1:])
-    over_paths = attend(of_paths, keys_values, causal_mask(t, h + t))
+    over_paths = attend(query[asked:].reshape(r, t, *query.shape[1:]), keys_values)
     return jnp.concatenate([over_prompt.reshape(-1, flat), over_paths.reshape(-1, flat)])
