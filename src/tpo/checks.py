@@ -1,5 +1,7 @@
 """Validation at the public boundary: every error names the argument, what came and what to do."""
 
+import difflib
+from collections.abc import Iterable
 from typing import Any
 
 from tpo.arrays import Array, Namespace, namespace
@@ -14,6 +16,12 @@ def dtype_name(x: Array) -> str:
     if dtype not in _DTYPE_NAMES:
         _DTYPE_NAMES[dtype] = str(dtype).removeprefix("torch.")
     return _DTYPE_NAMES[dtype]
+
+
+def close_match(name: object, valid: Iterable[str]) -> str:
+    """` Did you mean 'X'?` where one of the valid names is close to this one, else nothing."""
+    close = difflib.get_close_matches(str(name), list(valid), n=1)
+    return f" Did you mean {close[0]!r}?" if close else ""
 
 
 def same_library(**arrays: Array) -> Namespace:

@@ -119,8 +119,12 @@ def test_jsonl_errors_name_the_line(tmp_path: Path) -> None:
         task(str(path))
     with pytest.raises(ValueError, match="unknown task 'gsm9k'.*gym:chain_sum"):
         task("gsm9k")
-    with pytest.raises(ValueError, match="no dataset 'chian_sum'.*chain_sum"):
+    with pytest.raises(ValueError, match="no dataset 'chian_sum'. Did you mean 'chain_sum'?"):
         task("gym:chian_sum")
+    with pytest.raises(ValueError, match=r"task_options do not fit gym:chain_sum.*takes min_terms"):
+        task("gym:chain_sum", {"min_term": 2})
+    with pytest.raises(ValueError, match=r"max_terms must be >= min_terms"):
+        task("gym:chain_sum", {"min_terms": 3, "max_terms": 2})
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -17,8 +18,9 @@ import torch
 from safetensors.torch import load_file
 
 import tiny_model
-from tpo.cli import main
+from tpo.cli import main, parser
 from tpo.llm.recipe import Recipe, read_yaml, recipe
+from tpo.llm.recipe import flags as flags_of
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -182,7 +184,10 @@ def test_compare_writes_what_the_report_reads(
     assert first[0]["num_tokens"] == first[1]["num_tokens"]
     assert main(command) == 2
     assert "holds a comparison already" in capsys.readouterr().err
-    assert main([*command, "--resume"]) == 0
+    assert main([*command[:-1], "--seeds=3", "--resume"]) == 0  # one more
+    assert summary(place / "both")["progress"] == {"cells_done": 6, "cells": 6}
+    assert main([*command, "--resume", "--steps=3"]) == 2
+    assert "holds a comparison with another steps" in capsys.readouterr().err
 
 
 def test_yaml_and_presets(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -203,6 +208,50 @@ def test_yaml_and_presets(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     assert "holds a list, expected option: value lines" in capsys.readouterr().err
     assert main(["train", "--model", "m"]) == 2
     assert "task is missing: give --task" in capsys.readouterr().err
+    # YAML reads 1e-5 as text, for want of a point; a preset may stand in the file
+    path.write_text("model: m\ntask: gsm8k\nlearning_rate: 1e-5\nsteps: '7'\npreset: small\n")
+    made = recipe({}, read_yaml(str(path)))
+    assert (made.learning_rate, made.steps, made.group_size) == (1e-5, 7, 8)
+    assert recipe({}, read_yaml(str(path)), "paper").group_size == 16
+    for line, words in {
+        "steps: many": "steps is 'many', expected a whole number",
+        "steps: 2.5": "steps is 2.5, expected a whole number",
+        "vllm: 1": "vllm is 1, expected true or false",
+        "trl: [1]": "trl is [1], expected name: value pairs",
+    }.items():
+        path.write_text(f"model: m\ntask: gsm8k\n{line}\n")
+        assert main(["train", "--config", str(path)]) == 2
+        assert words in capsys.readouterr().err
+
+
+def test_the_flags_of_a_recipe_make_it_again() -> None:
+    given = {"model": "m", "task": "gym:chain_sum", "task_options": {"max_terms": 2}, "steps": 7, "lora": 4,
+             "keep_truncated": True, "hint": "Be brief.", "trl": {"warmup_steps": 3}}  # fmt: skip
+    made = recipe(given)
+    parsed = vars(parser().parse_args(["train", *shlex.split(flags_of(made))]))
+    assert recipe({k: v for k, v in parsed.items() if k in made.plain()}) == made
+    assert "--prompts" not in flags_of(made)  # the preset's own
+
+
+def test_what_cannot_start_leaves_no_run(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The mistake is named, and the corrected command needs neither --resume nor another folder."""
+    (place / "empty").mkdir()
+    for changes, words in [
+        ({"model": place / "modle"}, "modle does not exist: give a folder, a .gguf file, or a hub name"),
+        ({"model": place / "empty"}, "is a folder without config.json"),
+        ({"scorer": "no_such:score"}, "scorer 'no_such:score' cannot be loaded (ModuleNotFoundError"),
+        ({"scorer": "json:score"}, "cannot be loaded (AttributeError"),
+        ({"objective": "vapo"}, "'vapo' needs a critic"),
+        ({"trl": '{"max_grad_nrm": 1}'}, "trl holds 'max_grad_nrm', which is no option of TRL's GRPOConfig. Did you mean 'max_grad_norm'?"),
+        ({"trl": '{"top_entropy_quantile": 0.2}'}, "Set top_entropy_quantile=1.0"),
+        ({"trl": '{"off_policy_mask_threshold": 0.2}'}, "Set off_policy_mask_threshold=None"),
+        ({"trl": '{"parallelism_config": {"cp_size": 2}}'}, "Set cp_size=1"),
+        ({"trl": '{"generation_batch_size": 6}'}, "(generation_batch_size=6), so a group would be cut: make it 4 or 8"),
+        ({"compare": "tpo,vapo"}, "'vapo' needs a critic"),  # before tpo is trained
+    ]:  # fmt: skip
+        assert main(flags(place, **changes)) == 2
+        assert words in capsys.readouterr().err
+    assert not (place / "run").exists()
 
 
 @pytest.mark.parametrize(

@@ -201,6 +201,20 @@ def test_groups_without_a_signal_are_warned_about(tmp_path: Path) -> None:
         made.train()
 
 
+def test_groups_of_excluded_completions_have_no_signal(tmp_path: Path) -> None:
+    """Every completion is cut short: nothing is solved, and the warning says why."""
+    made = trainer(
+        tmp_path, mask_truncated_completions=True, max_completion_length=1, patience=2, max_steps=2
+    )
+    with pytest.warns(
+        UserWarning, match="100% of completions are truncated.*raise max_completion_length"
+    ):
+        made.train()
+    row = made.state.log_history[0]
+    assert row["groups/zero_variance"] == row["groups/excluded"] == 1
+    assert row["pass@4"] == row["groups/all_pass"] == row["groups/all_fail"] == 0
+
+
 def test_a_reward_that_raises_or_hangs_costs_its_rows_only(tmp_path: Path) -> None:
     calls: list[int] = []
 

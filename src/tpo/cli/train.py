@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import sys
 from typing import Any
 
 PRESETS = ("paper", "small")
@@ -67,9 +68,9 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     for name, text in _FLAGS.items():
         command.add_argument(_flag(name), action="store_true", help=text, dest=name)
     for name, text in _TABLES.items():
-        command.add_argument(_flag(name), type=json.loads, help=text, dest=name, metavar="JSON")
+        command.add_argument(_flag(name), type=_table, help=text, dest=name, metavar="JSON")
     command.add_argument(
-        "--preset", choices=PRESETS, default="paper", help="where values start from"
+        "--preset", choices=PRESETS, default=None, help="where values start from (paper)"
     )
     command.add_argument("--config", default=None, metavar="FILE", help="a YAML file of options")
     command.add_argument("--resume", action="store_true", default=False, help="go on from --out")
@@ -85,39 +86,71 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 def main(args: argparse.Namespace) -> int:
     """Train, or compare; print where it ended."""
-    from tpo.llm.recipe import read_yaml, recipe
+    from tpo.llm.recipe import is_main, read_yaml, recipe
 
     given = {k: v for k, v in vars(args).items() if k in {**_OPTIONS, **_FLAGS, **_TABLES}}
     file = read_yaml(args.config) if args.config else {}
     chosen = recipe(given, file, args.preset)
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     _need_packages()
-    if args.compare:
-        return _compare(chosen, args)
-    from tpo.llm.train import train
+    from transformers.utils import logging
 
-    result = train(chosen, resume=args.resume)
-    print(f"{result['steps']} steps in {result['seconds']:.0f} s; held-out prompts:")
-    for row in result["evaluations"]:
-        print(
-            f"  step {row['step']:>5}  greedy {row['greedy']:.1%}  "
-            f"mean score {row['sampled']:.3f}  pass@{row['k']} {row['pass_at_k']:.1%}"
-        )
-    print(f"model, card and logs are in {chosen.out}")
+    logging.disable_progress_bar()  # of weights read and written: they would tear the line of progress
+    try:
+        lines = _compared(chosen, args) if args.compare else _trained(chosen, args)
+    except KeyboardInterrupt:
+        advice = f"the same command with --resume goes on from the last checkpoint in {chosen.out}"
+        print(f"\nstopped: {advice}", file=sys.stderr)
+        return 130
+    if is_main():
+        print("\n".join(lines))
     return 0
 
 
-def _compare(chosen: Any, args: argparse.Namespace) -> int:
+def _trained(chosen: Any, args: argparse.Namespace) -> list[str]:
+    from tpo.llm.train import train
+
+    result = train(chosen, resume=args.resume)
+    lines = [f"{result['steps']} steps in {result['seconds']:.0f} s; held-out prompts:"]
+    lines += [
+        f"  step {row['step']:>5}  greedy {row['greedy']:.1%}  "
+        f"mean score {row['sampled']:.3f}  pass@{row['k']} {row['pass_at_k']:.1%}"
+        for row in result["evaluations"]
+    ]
+    return [*lines, *_failures(result), f"model, card and logs are in {chosen.out}"]
+
+
+def _failures(result: dict[str, Any]) -> list[str]:
+    kinds = ", ".join(f"{kind} {n}" for kind, n in result["reward_failures"].items())
+    held_out = sum(row["failures"] for row in result["evaluations"])
+    told = {
+        "completions that could not be scored while training": kinds,
+        "and on held-out prompts, where they count as not solved": held_out,
+        "steps skipped, their gradient not finite": result["skipped_steps"],
+    }
+    return [f"{what}: {number}" for what, number in told.items() if number]
+
+
+def _compared(chosen: Any, args: argparse.Namespace) -> list[str]:
     from tpo.llm.compare import comparison
 
     names = [name for name in args.compare.split(",") if name]
     found = comparison(chosen, names, args.seeds, args.resume)
-    print(f"{'method':16}{'metric':28}{'mean':>10}{'n':>4}")
+    lines = [f"{'method':16}{'metric':28}{'mean':>10}{'n':>4}"]
     for row in found["table"]["rows"]:
         mean = f"{row['mean']:.3f}" if row["n"] else ""
-        print(f"{row['method']:16}{row['metric']:28}{mean:>10}{row['n']:>4}")
-    print(f"report.html, comparison.json and curves.npz are in {chosen.out}")
-    return 0
+        lines.append(f"{row['method']:16}{row['metric']:28}{mean:>10}{row['n']:>4}")
+    return [*lines, f"report.html, comparison.json and curves.npz are in {chosen.out}"]
+
+
+def _table(text: str) -> dict[str, Any]:
+    try:
+        found = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise argparse.ArgumentTypeError(f"{text!r} is no JSON ({error})") from None
+    if not isinstance(found, dict):
+        raise argparse.ArgumentTypeError(f"{text!r} is no JSON object, such as '{{\"name\": 1}}'")
+    return found
 
 
 def _need_packages() -> None:

@@ -15,9 +15,8 @@ from typing import Any
 
 import numpy as np
 
-import tpo
 from tpo.llm.files import read_lines
-from tpo.llm.recipe import Recipe, variant
+from tpo.llm.recipe import Recipe, changed, flags, is_main, variant
 from tpo.results.files import read_json, write_bytes, write_json
 from tpo.results.report import write_studies
 from tpo.results.statistics import interval, iqm
@@ -34,10 +33,9 @@ def comparison(
 ) -> dict[str, Any]:
     """Train every objective with seeds recipe.seed, recipe.seed + 1, ...; return the summary.
 
-    Runs that are complete are not repeated, so the same call goes on where it stopped.
+    Runs that are complete are not repeated, so the same call goes on where it stopped; with `resume` there may
+    be more seeds or objectives than before.
     """
-    for name in objectives:
-        tpo.objective(name)
     if len(set(objectives)) < 2:
         raise ValueError(
             f"compare holds {', '.join(objectives)}: give two or more, such as tpo,grpo"
@@ -47,29 +45,35 @@ def comparison(
     from tpo.llm.train import train
 
     folder = Path(recipe.out)
+    for name in objectives:
+        variant(recipe, name, recipe.seed).config()  # all of them, before the first is trained
     plan: dict[str, Any] = {
         "objectives": list(objectives),
         "seeds": [recipe.seed + i for i in range(seeds)],
         "recipe": {k: v for k, v in recipe.plain().items() if k != "out"},
     }
-    before = read_json(folder / "comparison.json")
+    before = read_json(folder / "comparison.json") if is_main() else None
     if before is not None and not resume:
         raise ValueError(
             f"{folder} holds a comparison already: add --resume to go on, or choose another --out"
         )
-    if before is not None and before["plan"] != plan:
+    other = changed(before["plan"]["recipe"], plan["recipe"]) if before is not None else []
+    if other:
         raise ValueError(
-            f"{folder} holds a comparison of other options: give the same, or another --out"
+            f"{folder} holds a comparison with another {', '.join(other)}: give the same, or another --out"
         )
-    write_json(folder / "comparison.json", {"plan": plan})
+    if is_main():
+        write_json(folder / "comparison.json", {"plan": plan})
     for seed in plan["seeds"]:
         for name in objectives:
             one = variant(recipe, name, seed)
             train(one, resume=(Path(one.out) / "recipe.json").exists())
-            write_curves(folder, plan)
+            if is_main():
+                write_curves(folder, plan)
     found = summary(folder)
-    write_json(folder / "comparison.json", {"plan": plan, "summary": found})
-    write_studies([found], folder / "report.html")
+    if is_main():
+        write_json(folder / "comparison.json", {"plan": plan, "summary": found})
+        write_studies([found], folder / "report.html")
     return found
 
 
@@ -216,8 +220,6 @@ def _row(name: str, metric: str, values: np.ndarray) -> dict[str, Any]:
 
 
 def _command(plan: dict[str, Any]) -> str:
-    recipe = plan["recipe"]
-    return (
-        f"tpo train --model {recipe['model']} --task {recipe['task']} "
-        f"--compare {','.join(plan['objectives'])} --seeds {len(plan['seeds'])} --steps {recipe['steps']}"
-    )
+    seeds = f" --seeds {len(plan['seeds'])}" if len(plan["seeds"]) > 1 else ""
+    own = flags(Recipe(**plan["recipe"]))
+    return f"tpo train {own} --compare {','.join(plan['objectives'])}{seeds}"

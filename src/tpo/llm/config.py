@@ -125,9 +125,14 @@ class TargetPolicyConfig(GRPOConfig):  # type: ignore[misc]
             near = sorted({max(K, total // K * K), (total // K + 1) * K})
             fits = [k for k in range(K, 1, -1) if total % k == 0][:1]
             also = f", or num_generations={fits[0]}" if fits else ""
+            made_of = (
+                f"generation_batch_size={total}"
+                if self.generation_batch_size
+                else f"per_device_train_batch_size={self.per_device_train_batch_size} x {processes} "
+                f"processes x {total // rows} steps per generation"
+            )
             raise ValueError(
                 f"num_generations is {K}, and a rollout batch has {total} completions "
-                f"(per_device_train_batch_size={self.per_device_train_batch_size} x {processes} processes "
-                f"x steps per generation), so a group would be cut: make it "
+                f"({made_of}), so a group would be cut: make it "
                 f"{' or '.join(map(str, near))} completions{also}"
             )

@@ -20,14 +20,20 @@ MOST = 0.8
 
 
 def score_metrics(group: tpo.Group, success: float) -> dict[str, float]:
-    """Shares of groups without a signal, and the share of prompts solved by at least one candidate."""
+    """Shares of groups without a signal, and the share of prompts solved by at least one candidate.
+
+    A group of which every candidate is excluded has no signal, and its prompt is not solved.
+    """
     shares = diagnostics.group_shares(group.total, group.valid, success)
+    valid = _valid(group)
+    some, counted = torch.stack([valid.any(-1).double().mean(), valid.double().mean()]).tolist()
+    flat, fail, solved = (some * share for share in torch.stack(list(shares)).tolist())
     return {
-        "groups/zero_variance": float(shares.zero_variance),
-        "groups/all_fail": float(shares.all_fail),
-        "groups/all_pass": float(shares.all_pass),
-        "groups/excluded": float(1 - _valid(group).float().mean()),
-        f"pass@{group.total.shape[-1]}": 1.0 - float(shares.all_fail),
+        "groups/zero_variance": flat + 1 - some,
+        "groups/all_fail": fail,
+        "groups/all_pass": solved,
+        "groups/excluded": 1 - counted,
+        f"pass@{group.total.shape[-1]}": some - fail,
     }
 
 
@@ -37,7 +43,7 @@ def fit_metrics(
     """KL(q‖p), effective candidates and target mass on winners; nothing where the objective has no target.
 
     `rows` are those whose log-probs are known, whole groups; None for all. The mass is NaN where no group has
-    both outcomes.
+    both outcomes, and effective candidates where none has two candidates to compare.
     """
     if fit is None or not isinstance(fit.signal, TargetSignal):
         return {}
@@ -49,11 +55,12 @@ def fit_metrics(
     n = present.sum().clamp(min=1)
     mass = diagnostics.target_mass(q, generation.group.total[own], valid, success)
     kl = torch.where(present, diagnostics.kl(q, log_scores, valid), 0.0)
+    compared = valid.sum(-1) > 1
     effective = diagnostics.effective_candidates(log_scores, valid)
     mixed = mass.winners + mass.losers > 0
     return {
         "target/kl": kl.sum() / n,
-        "target/effective_candidates": effective.sum() / n,
+        "target/effective_candidates": (effective * compared).sum() / compared.sum(),
         "target/mass_on_winners": torch.where(mixed, mass.winners, torch.nan),
     }
 
@@ -106,7 +113,8 @@ def _flat_advice(found: dict[str, float]) -> tuple[str, str]:
     if found["groups/excluded"] > 0.5:
         return (
             f"{found['groups/excluded']:.0%} of completions are truncated or unscored",
-            "raise max_completion_length, or keep truncated completions with mask_truncated_completions=False",
+            "raise max_completion_length, keep truncated completions with mask_truncated_completions=False, "
+            "or mend the scorer if reward_failures is high",
         )
     if found["groups/all_fail"] >= found["groups/all_pass"]:
         return (

@@ -8,11 +8,20 @@ from typing import Any
 
 def prepared(model: str, folder: Path) -> str:
     """The name that `from_pretrained` reads; a .gguf file is converted to `folder` first."""
+    source = Path(model).expanduser()
+    if source.is_dir():
+        if not (source / "config.json").exists():
+            raise FileNotFoundError(
+                f"model {model} is a folder without config.json: give one that save_pretrained wrote"
+            )
+        return str(source)
+    a_path = model.endswith(".gguf") or model[:1] in "./~" or model.count("/") > 1
+    if a_path and not source.is_file():
+        raise FileNotFoundError(
+            f"model {model} does not exist: give a folder, a .gguf file, or a hub name such as Qwen/Qwen3-1.7B"
+        )
     if not model.endswith(".gguf"):
         return model
-    source = Path(model)
-    if not source.exists():
-        raise FileNotFoundError(f"model {model} does not exist: give an existing .gguf file")
     if not (folder / "config.json").exists():
         _convert(source, folder)
     return str(folder)
@@ -57,7 +66,13 @@ def read_tokenizer(model: str) -> Any:
     """The tokenizer, with something to pad with."""
     from transformers import AutoTokenizer
 
-    tokenizer = AutoTokenizer.from_pretrained(model)
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(model)
+    except OSError as error:
+        raise OSError(
+            f"model {model!r} is no folder here, and not read from the hub: give a folder, a .gguf file, or "
+            f"a hub name such as Qwen/Qwen3-1.7B. {error}"
+        ) from error
     if tokenizer.pad_token is None:
         tokenizer.pad_token = tokenizer.eos_token
     return tokenizer

@@ -61,6 +61,10 @@ class Progress(TrainerCallback):  # type: ignore[misc]
             self._show(state, row)
 
     def on_train_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        """After the last step."""
+        self.close()
+
+    def close(self) -> None:
         """Leave the terminal as it was."""
         if self._bar is not None:
             self._bar[0].stop()

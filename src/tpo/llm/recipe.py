@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-import difflib
+import json
 import os
+import shlex
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from tpo.checks import close_match
 
 if TYPE_CHECKING:
     from tpo.llm.config import TargetPolicyConfig
@@ -136,7 +139,21 @@ class Recipe:
             "optim": "adamw_torch",
             "gradient_checkpointing": not cpu,
         }
-        return TargetPolicyConfig(**{**chosen, **self.trl})
+        known = [f.name for f in fields(TargetPolicyConfig)]
+        for name in self.trl:
+            if name not in known:
+                hint = close_match(name, known)
+                raise ValueError(
+                    f"trl holds {name!r}, which is no option of TRL's GRPOConfig.{hint}"
+                )
+        chosen |= self.trl
+        if isinstance(
+            parallel := chosen.get("parallelism_config"), dict
+        ):  # as JSON and YAML hold it
+            from accelerate.parallelism_config import ParallelismConfig
+
+            chosen["parallelism_config"] = ParallelismConfig(**parallel)
+        return TargetPolicyConfig(**chosen)
 
     def plain(self) -> dict[str, Any]:
         """As JSON and YAML hold it."""
@@ -144,12 +161,14 @@ class Recipe:
 
 
 def recipe(
-    given: Mapping[str, Any], file: Mapping[str, Any] | None = None, preset: str = "paper"
+    given: Mapping[str, Any], file: Mapping[str, Any] | None = None, preset: str | None = None
 ) -> Recipe:
-    """A recipe from a preset, over it a file's values, over those the given ones."""
+    """A recipe from a preset (paper, where neither names one), over it a file's values, then the given ones."""
+    chosen = {**(file or {}), **given}
+    preset = preset or chosen.get("preset", "paper")
+    chosen.pop("preset", None)
     if preset not in PRESETS:
         raise ValueError(f"unknown preset {preset!r}. Valid names: {', '.join(PRESETS)}")
-    chosen = {**(file or {}), **given}
     base = dict(PRESETS[preset])
     if preset == "paper":
         base |= PAPER_BY_TASK.get(str(chosen.get("task", "")).partition(":")[0], {})
@@ -157,13 +176,66 @@ def recipe(
     names = [f.name for f in fields(Recipe)]
     for name in chosen:
         if name not in names:
-            close = difflib.get_close_matches(name, names, n=1)
-            hint = f" Did you mean {close[0]!r}?" if close else ""
-            raise ValueError(f"unknown option {name!r}.{hint} Options: {', '.join(names)}")
+            hint = close_match(name, names)
+            raise ValueError(f"unknown option {name!r}.{hint} Options: {', '.join(names)}, preset")
     for name in ("model", "task"):
         if not chosen.get(name):
             raise ValueError(f"{name} is missing: give --{name}, or {name}: in the file")
-    return Recipe(**chosen)
+    return Recipe(**{name: _typed(name, value) for name, value in chosen.items()})
+
+
+def _typed(name: str, value: Any) -> Any:
+    """The value as its option takes it; YAML reads 1e-5, which has no point, as text."""
+    kind, optional = _KINDS[name]
+    if value is None and optional:
+        return None
+    try:
+        if kind in ("int", "float") and not isinstance(value, bool):
+            number = float(value)
+            if kind == "float":
+                return number
+            if number.is_integer():
+                return int(number)
+        elif type(value).__name__ == kind:
+            return value
+    except (TypeError, ValueError):
+        pass
+    raise ValueError(f"{name} is {value!r}, expected {_WORDS[kind]}")
+
+
+_KINDS = {
+    f.name: (str(f.type).partition(" ")[0].partition("[")[0], "None" in str(f.type))
+    for f in fields(Recipe)
+}
+"""int, float, str, bool or dict for each option, and whether it may be left open."""
+_WORDS = {
+    "int": "a whole number",
+    "float": "a number",
+    "str": "text",
+    "bool": "true or false",
+    "dict": "name: value pairs",
+}
+
+
+def changed(before: Mapping[str, Any], asked: Mapping[str, Any]) -> list[str]:
+    """The options that decide a run and are not what they were when it was started."""
+    return [k for k in asked if asked[k] != before.get(k) and k not in MAY_CHANGE]
+
+
+MAY_CHANGE = ("out", "samples", "report_to", "workers", "timeout", "save_every")
+"""Options that a run may be resumed with another value of."""
+
+
+def flags(chosen: Recipe) -> str:
+    """The flags that make this recipe again, its folder aside."""
+    usual = recipe({"model": chosen.model, "task": chosen.task}).plain()
+    words = []
+    for name, value in chosen.plain().items():
+        if name in ("model", "task") or (value != usual[name] and name not in ("out", "objective")):
+            text = json.dumps(value) if isinstance(value, dict) else str(value)
+            flag = f"--{name.replace('_', '-')}"
+            words += [flag] if value is True else [flag, text]
+    return shlex.join(words)
 
 
 def read_yaml(path: str) -> dict[str, Any]:
@@ -188,6 +260,11 @@ def variant(base: Recipe, objective: str, seed: int) -> Recipe:
     if objective == base.objective:
         return alike
     return replace(alike, score=None, eta=None, objective_options={})
+
+
+def is_main() -> bool:
+    """Whether this process is the first of those that `torchrun` started, or the only one."""
+    return int(os.environ.get("RANK", "0")) == 0
 
 
 def _processes() -> int:

@@ -86,6 +86,14 @@ class Worker:
                     pipe.close()
             self._process = None
 
+    def start(self) -> None:
+        """Start the process, if it is not there; ScorerError where the scorer cannot be loaded."""
+        try:
+            self._started()
+        except (OSError, ScorerError) as error:
+            self.close()
+            raise ScorerError(str(error) or f"not loaded within {START:g} s") from None
+
     def _started(self) -> subprocess.Popen[bytes]:
         if self._process is None:
             self._process = subprocess.Popen(
@@ -93,6 +101,7 @@ class Worker:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 bufsize=0,
+                start_new_session=True,  # Ctrl-C is for the parent, which then ends it
             )
             ready = json.loads(self._line(START))
             if "error" in ready:
@@ -170,6 +179,16 @@ class Scoring:
         scores = [self._score(answer) for answer in answers]
         self.seconds = time.perf_counter() - start
         return scores
+
+    def check(self) -> None:
+        """Load the scorer now: one that cannot be loaded would leave every completion without a score."""
+        try:
+            self._workers[0].start()
+        except ScorerError as error:
+            raise ValueError(
+                f"scorer {self.__name__!r} cannot be loaded ({error}): give module:function of a module "
+                "that Python finds from here"
+            ) from None
 
     def _ask(self, row: Mapping[str, Any]) -> dict[str, Any]:
         """The answer of the next worker that is free; calls from several threads take turns."""

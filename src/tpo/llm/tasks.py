@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tpo.checks import close_match
 from tpo.llm.scorers import EXTRACT, NAMED
 from tpo.llm.scoring import Scoring
 
@@ -111,16 +112,21 @@ def _gym(
     held_out: int,
 ) -> Task:
     import reasoning_gym as gym
+    from reasoning_gym.factory import DATASETS
 
     dataset = name.partition(":")[2]
     hint = HINTS[extract] if hint is None else hint
+    if dataset not in DATASETS:
+        names = sorted(DATASETS)
+        raise ValueError(
+            f"reasoning-gym has no dataset {dataset!r}.{close_match(dataset, names)} It has {', '.join(names)}"
+        )
     try:
         data = gym.create_dataset(dataset, **options)
-    except ValueError as error:
-        from reasoning_gym.factory import DATASETS
-
+    except (TypeError, ValueError, AssertionError) as error:
+        config = DATASETS[dataset][1]
         raise ValueError(
-            f"reasoning-gym has no dataset {dataset!r} ({error}). It has {', '.join(sorted(DATASETS))}"
+            f"task_options do not fit {name} ({error}): it takes {', '.join(f.name for f in fields(config))}"
         ) from error
     rows = [
         {"prompt": messages(data[i]["question"], hint), "index": i} for i in range(options["size"])

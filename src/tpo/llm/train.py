@@ -25,10 +25,11 @@ from transformers.trainer_callback import PrinterCallback
 
 from tpo.llm import models
 from tpo.llm.card import card
+from tpo.llm.config import TargetPolicyConfig
 from tpo.llm.evaluation import as_text, evaluate
 from tpo.llm.files import read_lines, write_lines
 from tpo.llm.progress import Progress
-from tpo.llm.recipe import Recipe
+from tpo.llm.recipe import Recipe, changed
 from tpo.llm.scoring import Scoring
 from tpo.llm.tasks import Task, task
 from tpo.llm.trainer import TargetPolicyTrainer
@@ -39,49 +40,58 @@ from tpo.version import __version__
 def train(recipe: Recipe, resume: bool = False, quiet: bool = False) -> dict[str, Any]:
     """Run the recipe and return what stands in result.json; a finished run is not run again."""
     out = Path(recipe.out)
-    started(recipe, out, resume)
+    check_folder(recipe, out, resume)
     done = read_json(out / "result.json")
     if done is not None:
         found: dict[str, Any] = done
         return found
     start = time.perf_counter()
-    name = models.prepared(recipe.model, out / "base")
+    config = recipe.config()
+    with config.main_process_first():
+        name = models.prepared(recipe.model, out / "base")
     tokenizer = models.read_tokenizer(name)
     chosen = text_task(recipe, tokenizer)
     scoring = chosen.scoring(recipe.timeout, recipe.workers)
-    trainer = make_trainer(recipe, name, tokenizer, chosen, scoring)
+    scoring.check()
+    trainer = make_trainer(recipe, config, name, tokenizer, chosen, scoring)
+    if trainer.accelerator.is_main_process:
+        write_json(out / "recipe.json", asked(recipe))
     trainer.remove_callback(PrinterCallback)
-    trainer.add_callback(Progress(trainer, out, recipe.samples, quiet))
+    progress = Progress(trainer, out, recipe.samples, quiet)
+    trainer.add_callback(progress)
     trainer.add_callback(Evaluator(trainer, recipe, chosen, scoring.apart()))
     checkpoint = last_checkpoint(Path(trainer.args.output_dir)) if resume else None
     try:
         trainer.train(resume_from_checkpoint=checkpoint)
     finally:
         scoring.close()
+        progress.close()
     return _finished(recipe, trainer, tokenizer, time.perf_counter() - start)
 
 
-def started(recipe: Recipe, out: Path, resume: bool) -> None:
-    """Make the folder; an earlier run of another recipe, or without `resume`, is left alone."""
+def asked(recipe: Recipe) -> dict[str, Any]:
+    """What recipe.json holds."""
+    return {k: v for k, v in recipe.plain().items() if k != "out"}
+
+
+def check_folder(recipe: Recipe, out: Path, resume: bool) -> None:
+    """An earlier run of another recipe, or without `resume`, is left alone."""
     before = read_json(out / "recipe.json")
-    asked = {k: v for k, v in recipe.plain().items() if k != "out"}
     if before is None:
         if resume:
             raise ValueError(
                 f"--resume, but {out} holds no run: leave --resume out, or give its --out"
             )
-        out.mkdir(parents=True, exist_ok=True)
-        write_json(out / "recipe.json", asked)
         return
     if not resume:
         raise ValueError(
             f"{out} holds a run already: add --resume to go on, or choose another --out"
         )
-    changed = [k for k in asked if asked[k] != before.get(k) and k not in _MAY_CHANGE]
-    if changed:
+    other = changed(before, asked(recipe))
+    if other:
         raise ValueError(
-            f"{out} was started with another {', '.join(changed)} "
-            f"({', '.join(repr(before.get(k)) for k in changed)}): give the same, or another --out"
+            f"{out} was started with another {', '.join(other)} "
+            f"({', '.join(repr(before.get(k)) for k in other)}): give the same, or another --out"
         )
 
 
@@ -93,9 +103,6 @@ def last_checkpoint(folder: Path) -> str | None:
             json.loads((path / "trainer_state.json").read_text(encoding="utf-8"))
             return str(path)
     return None
-
-
-_MAY_CHANGE = ("samples", "report_to", "workers", "timeout", "save_every")
 
 
 def text_task(recipe: Recipe, tokenizer: Any) -> Task:
@@ -125,7 +132,12 @@ def _plain_prompts(part: Any, tokenizer: Any) -> Any:
 
 
 def make_trainer(
-    recipe: Recipe, name: str, tokenizer: Any, chosen: Task, scoring: Scoring
+    recipe: Recipe,
+    config: TargetPolicyConfig,
+    name: str,
+    tokenizer: Any,
+    chosen: Task,
+    scoring: Scoring,
 ) -> TargetPolicyTrainer:
     """The trainer of a recipe."""
     lora = None
@@ -141,7 +153,7 @@ def make_trainer(
     return TargetPolicyTrainer(
         name,
         scoring,
-        recipe.config(),
+        config,
         train_dataset=chosen.train,
         processing_class=tokenizer,
         peft_config=lora,
@@ -161,6 +173,8 @@ class Evaluator(TrainerCallback):  # type: ignore[misc]
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         """Before the first step; after a resume only what lies ahead."""
+        if not state.is_world_process_zero:
+            return
         write_lines(self.path, [r for r in read_lines(self.path) if r["step"] <= state.global_step])
         if state.global_step == 0:
             self._evaluate(state)
@@ -214,6 +228,7 @@ def _finished(
         tokenizer.save_pretrained(out / "model")
         write_text(out / "model" / "README.md", card(recipe, result))
         write_json(out / "result.json", result)
+    trainer.accelerator.wait_for_everyone()
     return result
 
 

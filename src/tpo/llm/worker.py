@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import sys
 from typing import Any, TextIO
@@ -21,15 +22,16 @@ def main(scorer: str, questions: TextIO, answers: TextIO) -> None:
     for line in questions:
         row = json.loads(line)
         try:
-            _say(answers, {"score": _plain(score(row.pop("completion"), **row))})
+            _say(answers, _answer(score(row.pop("completion"), **row)))
         except Exception as error:  # as above; one bad completion must not cost the next its score
             _say(answers, {"kind": "raised", "error": f"{type(error).__name__}: {error}"})
 
 
-def _plain(score: Any) -> float | None:
-    """A number that JSON can carry, or None."""
-    number = None if score is None else float(score)
-    return number if number is not None and abs(number) < float("inf") else None
+def _answer(score: Any) -> dict[str, Any]:
+    """The score, a finite number, or what came instead."""
+    if score is None or not math.isfinite(score):
+        return {"kind": "no finite number", "error": f"the scorer returned {score}"}
+    return {"score": float(score)}
 
 
 def _say(answers: TextIO, message: dict[str, Any]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, NamedTuple, TypeVar
@@ -172,8 +171,7 @@ def entry(name: str) -> Entry:
     """The registered class and options behind a name; an unknown name lists the valid ones."""
     if name not in _REGISTRY:
         valid = objectives()
-        close = difflib.get_close_matches(str(name), valid, n=1)
-        hint = f" Did you mean {close[0]!r}?" if close else ""
+        hint = checks.close_match(name, valid)
         raise ValueError(f"unknown objective {name!r}.{hint} Valid names: {', '.join(valid)}")
     return _REGISTRY[name]
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import difflib
-
+from tpo.checks import close_match
 from tpo.results.verdicts import Claim
 from tpo.studies import bandits, dense, terminal
 from tpo.studies.declare import SCALES, Measure, Scale, Study
@@ -23,8 +22,7 @@ def register(study: Study) -> Study:
 def study(name: str) -> Study:
     """The study of that name; an unknown name lists the valid ones."""
     if name not in _REGISTRY:
-        close = difflib.get_close_matches(str(name), _REGISTRY, n=1)
-        hint = f" Did you mean {close[0]!r}?" if close else ""
+        hint = close_match(name, _REGISTRY)
         raise ValueError(f"unknown study {name!r}.{hint} Valid names: {', '.join(_REGISTRY)}")
     return _REGISTRY[name]
 

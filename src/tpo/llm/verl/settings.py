@@ -5,7 +5,6 @@ Everything is checked before a worker starts.
 
 from __future__ import annotations
 
-import difflib
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
@@ -13,6 +12,7 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf, open_dict
 
+from tpo.checks import close_match
 from tpo.llm.choice import chosen
 from tpo.objectives import Objective
 
@@ -79,8 +79,7 @@ def read(config: DictConfig) -> Settings:
     names = [f.name for f in fields(Settings)]
     for name in given:
         if name not in names:
-            close = difflib.get_close_matches(str(name), names, n=1)
-            hint = f" Did you mean {close[0]!r}?" if close else ""
+            hint = close_match(name, names)
             raise ValueError(f"{SECTION} has no option {name!r}.{hint} Options: {', '.join(names)}")
     settings = Settings(**{str(k): v for k, v in given.items()})
     settings.build()
