@@ -1,6 +1,7 @@
 # Each target builds what it needs; nothing but Python 3.11+ and make is expected.
 PYTHON ?= python3
 VENV := .venv
+TESTERS ?= 2
 OLDEST := .venv-oldest
 VLLM := .venv-vllm
 VERL := .venv-verl
@@ -14,7 +15,7 @@ demo: $(VENV)/.lab ## TPO beside the policy-gradient methods on a sparse-reward 
 	$(BIN)/tpo demo
 
 test: $(VENV)/.dev ## every test
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --numprocesses $(TESTERS) --dist loadfile
 
 test-llm-oldest: $(OLDEST)/.done ## the trainer with the oldest TRL that is supported
 	$(OLDEST)/bin/python -m pytest tests/llm/test_exact_gradient.py tests/llm/test_trainer.py
