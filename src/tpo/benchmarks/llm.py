@@ -1,7 +1,8 @@
 """An optimiser step of `TargetPolicyTrainer` against TRL's GRPO with the same config: time and peak memory.
 
-Two trainers with the same random model take turns, step by step. Completions have a fixed length, so that both
-do the same work; a step runs from sampling to the optimiser's update.
+Trainers with the same random model take turns, step by step, each round in another order. Completions have a
+fixed length, so that all do the same work; a step runs from sampling to the optimiser's update. A second GRPO
+takes part: how far its ratio is from 1 is what the machine's other work does to a ratio.
 """
 
 from __future__ import annotations
@@ -14,29 +15,49 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from tpo.benchmarks import tiny_llm
 from tpo.benchmarks.timing import Row
+from tpo.benchmarks.tiny_llm import PROMPTS, K
 
-PROMPTS, K, TOKENS, VOCABULARY = 4, 8, 48, 4096
-ROUNDS = 12
-SCORES = ("ratio", "mean")
+TOKENS, WORDS = 48, 4094
+ROUNDS = 20
+TRAINERS: dict[str, str | None] = {"tpo ratio": "ratio", "tpo mean": "mean", "GRPO again": None}
+"""Scores of TPO, one that needs no group at the snapshot and one that does; None for TRL's own GRPO."""
 
 
 def rows(rounds: int = ROUNDS) -> list[Row]:
-    """Whole step, step without sampling, and peak memory, for a ratio score and a coupled one."""
+    """Whole step, step without sampling, and peak memory, of each of TRAINERS beside TRL's GRPO."""
     if not (find_spec("trl") and find_spec("torch")):
         return []
     import torch
 
     torch.set_num_threads(1)
+    steppers = {name: Stepper(score) for name, score in {**TRAINERS, "GRPO": None}.items()}
+    times = _taken_in_turns(steppers, rounds)
+    memory = {name: stepper.memory() for name, stepper in steppers.items()}
     found = []
-    for score in SCORES:
-        ours, grpo = Stepper(score), Stepper(None)
-        pairs = [(ours.step(), grpo.step()) for _ in range(rounds + 1)][1:]
-        for name, part in (("whole step", 0), ("step less sampling", 1)):
-            times = [(mine[part], other[part]) for mine, other in pairs]
-            found.append(_row(f"tpo {score}: {name}", times))
-        found.append(_row(f"tpo {score}: peak memory", [(ours.memory(), grpo.memory())], "MB"))
+    for name in TRAINERS:
+        for what, part in (("whole step", 0), ("step less sampling", 1)):
+            pairs = [
+                (mine[part], other[part])
+                for mine, other in zip(times[name], times["GRPO"], strict=True)
+            ]
+            found.append(_row(f"{name}: {what}", pairs))
+        found.append(_row(f"{name}: peak memory", [(memory[name], memory["GRPO"])], "MB"))
     return found
+
+
+def _taken_in_turns(
+    steppers: dict[str, Stepper], rounds: int
+) -> dict[str, list[tuple[float, float]]]:
+    """Times of each, after a round to warm up; each round starts with the next of them."""
+    times: dict[str, list[tuple[float, float]]] = {name: [] for name in steppers}
+    names = list(steppers)
+    for turn in range(rounds + 1):
+        at = turn % len(names)
+        for name in names[at:] + names[:at]:
+            times[name].append(steppers[name].step())
+    return {name: found[1:] for name, found in times.items()}
 
 
 def _row(name: str, pairs: list[tuple[float, float]], unit: str = "µs") -> Row:
@@ -113,69 +134,32 @@ class Stepper:
 
 def _trainer(score: str | None) -> Any:
     from datasets import Dataset
-    from transformers import LlamaConfig, LlamaForCausalLM, set_seed
     from trl import GRPOConfig, GRPOTrainer
 
     from tpo.llm import TargetPolicyConfig, TargetPolicyTrainer
 
-    set_seed(0)
-    model = LlamaForCausalLM(
-        LlamaConfig(
-            vocab_size=VOCABULARY,
-            hidden_size=128,
-            intermediate_size=512,
-            num_hidden_layers=4,
-            num_attention_heads=4,
-            max_position_embeddings=256,
-            pad_token_id=0,
-            eos_token_id=1,
-            bos_token_id=1,
-        )
+    shared = tiny_llm.options(
+        max_completion_length=TOKENS,
+        generation_kwargs={"min_new_tokens": TOKENS},
+        disable_dropout=True,
+        max_steps=1000,
     )
-    options: dict[str, Any] = {
-        "output_dir": tempfile.mkdtemp(prefix="tpo-bench-"),
-        "per_device_train_batch_size": K,
-        "gradient_accumulation_steps": PROMPTS,
-        "num_generations": K,
-        "max_completion_length": TOKENS,
-        "generation_kwargs": {"min_new_tokens": TOKENS},
-        "mask_truncated_completions": False,
-        "disable_dropout": True,
-        "gradient_checkpointing": False,
-        "use_cpu": True,
-        "bf16": False,
-        "report_to": "none",
-        "max_steps": 1000,
-    }
-    own: dict[str, Any] = {} if score is None else {"score": score}
     make, config = (
-        (GRPOTrainer, GRPOConfig) if score is None else (TargetPolicyTrainer, TargetPolicyConfig)
+        (GRPOTrainer, GRPOConfig(**shared))
+        if score is None
+        else (TargetPolicyTrainer, TargetPolicyConfig(**shared, score=score))
     )
-    data = Dataset.from_dict({"prompt": ["w1 w2 w3"] * PROMPTS})
     return make(
-        model,
+        tiny_llm.model(WORDS, 128, 4, intermediate_size=512, max_position_embeddings=256),
         _reward,
-        config(**options, **own),
-        train_dataset=data,
-        processing_class=word_tokenizer(VOCABULARY - 2),
+        config,
+        train_dataset=Dataset.from_dict({"prompt": ["w1 w2 w3"] * PROMPTS}),
+        processing_class=tiny_llm.tokenizer(WORDS),
     )
 
 
 def _reward(completions: list[str], **_: Any) -> list[float]:
     return [float(len(text) % 2) for text in completions]
-
-
-def word_tokenizer(words: int) -> Any:
-    """One word, one token: w0, w1, ..."""
-    from tokenizers import Tokenizer, models, pre_tokenizers
-    from transformers import PreTrainedTokenizerFast
-
-    vocabulary = {"<pad>": 0, "<eos>": 1, **{f"w{i}": i + 2 for i in range(words)}}
-    inner = Tokenizer(models.WordLevel(vocabulary, unk_token="w0"))
-    inner.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
-    return PreTrainedTokenizerFast(
-        tokenizer_object=inner, pad_token="<pad>", eos_token="<eos>", unk_token="w0"
-    )
 
 
 def _clock() -> float:

@@ -12,9 +12,10 @@ import contextlib
 import io
 import statistics
 import sys
-import tempfile
 import warnings
 from typing import Any
+
+from tpo.benchmarks import tiny_llm
 
 METHODS: dict[str, dict[str, Any]] = {
     "tpo sum": {"score": "sum"},
@@ -51,52 +52,26 @@ def main(arguments: list[str] | None = None) -> int:
 def run(seed: int, steps: int, passes: int, options: dict[str, Any]) -> tuple[float, float, float]:
     """Reward of the first batch and of the last ten steps, effective candidates in the first batch."""
     from datasets import Dataset
-    from transformers import LlamaConfig, LlamaForCausalLM, set_seed
 
-    from tpo.benchmarks.llm import word_tokenizer
     from tpo.llm import TargetPolicyConfig, TargetPolicyTrainer
 
-    set_seed(seed)
-    model = LlamaForCausalLM(
-        LlamaConfig(
-            vocab_size=WORDS + 2,
-            hidden_size=32,
-            intermediate_size=64,
-            num_hidden_layers=2,
-            num_attention_heads=4,
-            initializer_range=0.2,
-            pad_token_id=0,
-            eos_token_id=1,
-            bos_token_id=1,
-        )
+    config = tiny_llm.options(
+        num_iterations=passes,
+        max_completion_length=24,
+        lr_scheduler_type="constant",
+        disable_tqdm=True,
+        logging_steps=1,
+        max_steps=steps,
+        seed=seed,
+        patience=10**6,
     )
-    config: dict[str, Any] = {
-        "output_dir": tempfile.mkdtemp(prefix="tpo-scores-"),
-        "per_device_train_batch_size": 8,
-        "gradient_accumulation_steps": 4,
-        "num_generations": 8,
-        "num_iterations": passes,
-        "max_completion_length": 24,
-        "mask_truncated_completions": False,
-        "lr_scheduler_type": "constant",
-        "gradient_checkpointing": False,
-        "use_cpu": True,
-        "bf16": False,
-        "report_to": "none",
-        "save_strategy": "no",
-        "disable_tqdm": True,
-        "logging_steps": 1,
-        "max_steps": steps,
-        "seed": seed,
-        "patience": 10**6,
-    }
     prompts = Dataset.from_dict({"prompt": [f"w{i} w{(7 * i) % WORDS}" for i in range(64)]})
     trainer = TargetPolicyTrainer(
-        model,
+        tiny_llm.model(WORDS, 32, 2, seed, intermediate_size=64, initializer_range=0.2),
         wanted,
         TargetPolicyConfig(**config, **options),
         train_dataset=prompts,
-        processing_class=word_tokenizer(WORDS),
+        processing_class=tiny_llm.tokenizer(WORDS),
     )
     with warnings.catch_warnings(action="ignore"), contextlib.redirect_stdout(io.StringIO()):
         trainer.train()
