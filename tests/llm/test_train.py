@@ -163,7 +163,7 @@ def test_compare_writes_what_the_report_reads(
 
     command = [*flags(place, "both", steps=2), "--compare=tpo,grpo", "--seeds=2"]
     assert main(command) == 0
-    assert "greedy accuracy %" in capsys.readouterr().out
+    assert "final accuracy %" in capsys.readouterr().out
     found = summary(place / "both")
     assert found["progress"] == {"cells_done": 4, "cells": 4}
     assert [s["method"] for s in found["panels"][0]["series"]] == ["tpo", "grpo"]
@@ -174,7 +174,7 @@ def test_compare_writes_what_the_report_reads(
     assert series["mean"] == pytest.approx(np.mean(series["seeds"], 0))
     json.dumps(found, allow_nan=False)
     page = (place / "both/report.html").read_text()
-    assert "greedy accuracy %" in page
+    assert "final accuracy %" in page
     assert "GRPO" in page
     with np.load(place / "both/curves.npz", allow_pickle=False) as curves:
         assert curves["grpo/reward"].shape == (2, 2)
@@ -186,6 +186,15 @@ def test_compare_writes_what_the_report_reads(
     assert "holds a comparison already" in capsys.readouterr().err
     assert main([*command[:-1], "--seeds=3", "--resume"]) == 0  # one more
     assert summary(place / "both")["progress"] == {"cells_done": 6, "cells": 6}
+    assert main(["report", str(place / "both"), f"--out={place / 'again.html'}"]) == 0
+    assert (place / "again.md").read_text() == (place / "both/report.md").read_text()
+    docs = place / "docs"
+    assert main(["evidence", str(place / "both"), f"--docs={docs}"]) == 0
+    results = (docs / "results.md").read_text()
+    assert "## model on task.jsonl" in results
+    assert "| tpo | train score |" in results
+    assert str(place) not in results
+    assert main(["evidence", "--check", f"--docs={docs}"]) == 0
     assert main([*command, "--resume", "--steps=3"]) == 2
     assert "holds a comparison with another steps" in capsys.readouterr().err
 

@@ -13,7 +13,7 @@ import pytest
 from tpo import studies
 from tpo.cli import evidence as command
 from tpo.cli import main
-from tpo.results import evidence
+from tpo.results import comparisons, evidence
 from tpo.results.gather import combined, gather
 from tpo.results.gather import command as command_of
 from tpo.results.report import publish, results_page
@@ -427,3 +427,27 @@ def test_replacing_a_record_keeps_its_order(kept):
     (record,) = [r for r in gather([kept]) if r.study.name == "tabular_single"]
     shuffled = replace(record, parts=tuple(reversed(record.parts)))
     assert evidence.text(shuffled) == evidence.text(record)
+
+
+def test_comparisons_of_language_models_stand_beside_the_published_numbers(tmp_path):
+    """Two methods on GSM8K, three seeds each: within 85 to 87, and below."""
+    values = {"tpo": [85.5, 86.0, 86.5], "grpo": [70.0, 70.5, 71.0]}
+    rows = [
+        {"coords": {}, "method": name, "metric": "final accuracy %", "published": None, "n": 3,
+         "mean": float(np.mean(x)), "values": x}
+        for name, x in values.items()
+    ]  # fmt: skip
+    settings = {"model": "/somewhere/Qwen3-1.7B", "task": "gsm8k:/somewhere/gsm8k"}
+    made = {"name": "llm-comparison", "title": "Qwen3-1.7B on gsm8k:/somewhere/gsm8k", "source": "tpo train --compare",
+            "settings": settings, "scale": "custom", "table": {"rows": rows}, "verdicts": [],
+            "progress": {"cells_done": 6, "cells": 6}}  # fmt: skip
+    path = comparisons.keep(tmp_path, made)
+    assert path.name == "qwen3_1_7b_on_gsm8k_gsm8k.json"
+    assert "somewhere" not in path.read_text()
+    *_, models, own = results_page.sections([], {}, comparisons.read(tmp_path))
+    assert own["progress"] == {"cells_done": 6, "cells": 6}
+    assert models["progress"] == {"cells_done": 2, "cells": 6}
+    found = {(row["method"], row["metric"]): row for row in models["table"]["rows"][:2]}
+    assert found["TPO", "final accuracy %"]["agreement"] == "agrees"
+    assert found["GRPO", "final accuracy %"]["agreement"] == "ours is lower"
+    assert {row["agreement"] for row in models["table"]["rows"][2:]} == {"not run"}

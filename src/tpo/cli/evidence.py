@@ -16,7 +16,9 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "seeds, then the later folder), and writes DOCS/results.md, DOCS/figures and the README's "
         "section from it. Without DIR, only the latter.",
     )
-    command.add_argument("folders", nargs="*", metavar="DIR", help="as `tpo run --out DIR` wrote")
+    command.add_argument(
+        "folders", nargs="*", metavar="DIR", help="as `tpo run` or `tpo train --compare` wrote"
+    )
     command.add_argument("--docs", default="docs", metavar="DOCS", help="where it goes (docs)")
     command.add_argument(
         "--check", action="store_true", help="write nothing; fail if a file is not up to date"
@@ -46,11 +48,17 @@ def main(args: argparse.Namespace) -> int:
 
 def add(docs: Path, folders: list[str]) -> None:
     """Put the finished runs of the folders to the evidence; say how far each study is."""
-    from tpo.results import evidence
+    from tpo.results import comparisons, evidence
     from tpo.results.gather import gather
     from tpo.results.report import publish
 
     folder = publish.folder_of(docs)
+    compared = [one for one in folders if comparisons.holds_one(one)]
+    for one in compared:
+        _add_comparison(folder, one)
+    folders = [one for one in folders if one not in compared]
+    if not folders:
+        return
     before = [folder] if evidence.files(folder) else []
     records = gather([*before, *folders])
     for path in evidence.write(folder, records):
@@ -59,3 +67,18 @@ def add(docs: Path, folders: list[str]) -> None:
         left = sum(not part.done for part in record.parts)
         if left:
             print(f"{record.study.name}: {left} runs are not finished, and left out")
+
+
+def _add_comparison(folder: Path, compared: str) -> None:
+    from tpo.llm.compare import summary
+    from tpo.results import comparisons
+
+    found = summary(compared)
+    progress = found["progress"]
+    left = progress["cells"] - progress["cells_done"]
+    if left:
+        print(
+            f"{compared}: {left} of {progress['cells']} runs are not finished, and it is left out"
+        )
+    else:
+        print(comparisons.keep(folder, found))

@@ -15,7 +15,10 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "report", help="figures, tables beside the published numbers, verdicts: one HTML file"
     )
     command.add_argument(
-        "folders", nargs="*", metavar="DIR", help="as `tpo run --out DIR` wrote; or docs/evidence"
+        "folders",
+        nargs="*",
+        metavar="DIR",
+        help="as `tpo run --out DIR` or `tpo train --compare` wrote; or docs/evidence",
     )
     command.add_argument("--out", metavar="FILE", help="the HTML file (DIR/report.html)")
     command.add_argument("--open", action="store_true", help="show it in the browser")
@@ -32,7 +35,7 @@ def main(args: argparse.Namespace) -> int:
         page = report.write_playground(out or Path("playground.html"))
         print(page)
     elif args.folders:
-        page = report.write(*map(Path, args.folders), out=out)
+        page = _write([Path(folder) for folder in args.folders], out)
         print(f"{page}\n{page.with_suffix('.md')}")
     else:
         raise ValueError(
@@ -42,3 +45,15 @@ def main(args: argparse.Namespace) -> int:
     if args.open and not webbrowser.open(page.resolve().as_uri()):
         print("no browser could be started: open the file by hand")
     return 0
+
+
+def _write(folders: list[Path], out: Path | None) -> Path:
+    """Stores and evidence, then comparisons of language models."""
+    from tpo.llm.compare import summary
+    from tpo.results.comparisons import holds_one
+    from tpo.results.summary import summarise
+
+    compared = [folder for folder in folders if holds_one(folder)]
+    stores = [folder for folder in folders if folder not in compared]
+    found = [*(summarise(*stores) if stores else []), *map(summary, compared)]
+    return report.write_studies(found, out or folders[0] / "report.html")

@@ -128,7 +128,8 @@ def summary(folder: str | Path) -> dict[str, Any]:
         "name": "llm-comparison",
         "title": f"{Path(recipe['model']).name} on {recipe['task']}",
         "source": "tpo train --compare",
-        "about": f"{', '.join(names)} with the same prompts and seeds, {recipe['steps']} optimiser steps.",
+        "about": f"{', '.join(names)} with the same prompts and seeds, {recipe['steps']} optimiser steps. "
+        "Final accuracy is greedy, on held-out prompts; train score is the mean of the last 100 steps.",
         "command": _command(plan),
         "scale": "custom",
         "settings": {k: v for k, v in recipe.items() if v not in (None, {}, "")},
@@ -189,17 +190,17 @@ def _series(
 def _rows(
     folder: Path, plan: dict[str, Any], results: dict[str, list[Any]]
 ) -> list[dict[str, Any]]:
-    """Greedy accuracy and pass@k at the end, and the reward over the last 100 steps."""
+    """Of held-out prompts at the end, greedy accuracy and pass@k; the mean reward over the last 100 steps."""
     rows = []
     for name in plan["objectives"]:
         ends = [r["evaluations"][-1] for r in results[name] if r is not None]
         k = plan["recipe"]["eval_samples"]
-        for metric, key in (("greedy accuracy %", "greedy"), (f"pass@{k} %", "pass_at_k")):
+        for metric, key in (("final accuracy %", "greedy"), (f"pass@{k} %", "pass_at_k")):
             rows.append(_row(name, metric, np.array([100 * e[key] for e in ends])))
         steps = plan["recipe"]["steps"]
         rewards = [curve(r, "reward", steps) for r in runs(folder, name, plan["seeds"]) if r]
         last = np.array([np.nanmean(x[-100:]) for x in rewards if not np.isnan(x).all()])
-        rows.append(_row(name, "reward, last 100 steps", last))
+        rows.append(_row(name, "train score", last))
     return rows
 
 
@@ -216,6 +217,7 @@ def _row(name: str, metric: str, values: np.ndarray) -> dict[str, Any]:
         "iqm_high": high,
         "best": float(values.max()),
         "n": len(values),
+        "values": values.tolist(),
     }
 
 

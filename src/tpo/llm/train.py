@@ -13,10 +13,8 @@ from __future__ import annotations
 
 import contextlib
 import json
-import platform
 import time
 from dataclasses import replace
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +32,7 @@ from tpo.llm.scoring import Scoring
 from tpo.llm.tasks import Task, task
 from tpo.llm.trainer import TargetPolicyTrainer
 from tpo.results.files import read_json, write_json, write_text
+from tpo.results.provenance import commit, versions
 from tpo.version import __version__
 
 
@@ -236,17 +235,9 @@ def provenance(trainer: Any) -> dict[str, Any]:
     """With what and on what the run was made."""
     packages = ("numpy", "torch", "transformers", "trl", "peft", "accelerate", "datasets", "vllm")
     return {
-        "tpo": __version__,
-        "versions": {name: found for name in packages if (found := _version(name))},
-        "python": platform.python_version(),
+        "commit": commit(),
+        "versions": {"tpo": __version__, **versions(packages)},
         "device": str(trainer.accelerator.device),
         "processes": trainer.accelerator.num_processes,
         "date": time.strftime("%Y-%m-%d", time.gmtime()),
     }
-
-
-def _version(package: str) -> str | None:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return None

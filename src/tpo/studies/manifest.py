@@ -6,18 +6,14 @@ The runs themselves lie in the store under their own keys, so studies that share
 from __future__ import annotations
 
 import datetime
-import functools
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 from tpo.results.files import read_json, write_json
+from tpo.results.provenance import commit, versions
 
 PACKAGES = ("tpo", "numpy", "jax", "optax")
 
@@ -96,36 +92,10 @@ def read_all(folder: Path) -> list[Manifest]:
 
 def provenance(seeds: int, device: str) -> dict[str, Any]:
     """What a reader needs to run it again: code, versions, machine, seeds, day."""
-    versions = {"python": ".".join(map(str, sys.version_info[:3]))}
-    for package in PACKAGES:
-        try:
-            versions[package] = version(package)
-        except PackageNotFoundError:
-            continue
     return {
-        "commit": _commit(),
-        "versions": versions,
+        "commit": commit(),
+        "versions": versions(PACKAGES),
         "device": device,
         "seeds": f"0..{seeds - 1}",
         "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d"),
     }
-
-
-@functools.cache
-def _commit() -> str:
-    """The commit of a source checkout with + where files differ from it; "" when installed.
-
-    As it was when the process first asked: what was loaded does not change with the files. TPO_COMMIT
-    says it where the source came without its history, as in a container.
-    """
-    if given := os.environ.get("TPO_COMMIT"):
-        return given
-    folder = Path(__file__).parent
-    try:
-        found = subprocess.run(
-            ["git", "describe", "--always", "--abbrev=12", "--dirty=+"],
-            cwd=folder, capture_output=True, text=True, timeout=10, check=False,
-        )  # fmt: skip
-    except (OSError, subprocess.TimeoutExpired):
-        return ""
-    return found.stdout.strip() if found.returncode == 0 else ""

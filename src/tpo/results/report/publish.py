@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from tpo.results import evidence
+from tpo.results import comparisons, evidence
 from tpo.results.files import write_text
 from tpo.results.loaded import Record
 from tpo.results.report.figures import figure
@@ -22,7 +22,8 @@ def folder_of(docs: Path) -> Path:
 
 def made(docs: Path, records: Sequence[Record]) -> dict[Path, str]:
     """Every file that follows from the evidence, with its text."""
-    found = sections(records, notes(folder_of(docs) / "notes.md"))
+    folder = folder_of(docs)
+    found = sections(records, notes(folder / "notes.md"), comparisons.read(folder))
     texts = {docs / "results.md": page(found)}
     for record in records:
         texts[docs / "figures" / f"{record.study.name}.svg"] = figure(record).svg()
@@ -53,6 +54,8 @@ def kept(docs: Path) -> list[Record]:
     """The evidence that is there; a clear error where there is none."""
     folder = folder_of(docs)
     if not evidence.files(folder):
+        if comparisons.read(folder):
+            return []
         raise ValueError(
             f"{folder} holds no evidence: give the folder of finished runs, such as: "
             "tpo evidence results/full"

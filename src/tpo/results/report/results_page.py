@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from tpo.results import comparisons
 from tpo.results.evidence import planned
 from tpo.results.loaded import Record
 from tpo.results.panels import named
@@ -55,8 +56,10 @@ Section = Mapping[str, Any]
 """A study as `tpo.results.summary` gives it, with every published number, its figure and its notes."""
 
 
-def sections(records: Sequence[Record], notes: Mapping[str, str]) -> list[Section]:
-    """One per study, run or not; then the language models."""
+def sections(
+    records: Sequence[Record], notes: Mapping[str, str], compared: Sequence[Section] = ()
+) -> list[Section]:
+    """One per study, run or not; then the language models, and their comparisons that were run."""
     from tpo import studies
 
     known = {record.study.name: record for record in records}
@@ -68,7 +71,7 @@ def sections(records: Sequence[Record], notes: Mapping[str, str]) -> list[Sectio
         )
     names = [name for name in studies.names() if name != "demo" or name in known]
     found = [section(studies.study(name), known.get(name), notes.get(name, "")) for name in names]
-    return [*found, _language_models(notes.get(LANGUAGE_MODELS, ""))]
+    return [*found, _language_models(notes.get(LANGUAGE_MODELS, ""), compared), *compared]
 
 
 def page(found: Sequence[Section]) -> str:
@@ -83,16 +86,18 @@ def page(found: Sequence[Section]) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _language_models(notes: str) -> Section:
+def _language_models(notes: str, compared: Sequence[Section]) -> Section:
     from tpo.studies.published import published
 
-    rows = [_missing(p, p.method.upper()) for p in published() if p.study == LANGUAGE_MODELS]
+    numbers = [p for p in published() if p.study == LANGUAGE_MODELS]
+    found = [comparisons.row(p, compared) for p in numbers]
+    rows = [row or _missing(p, p.method.upper()) for p, row in zip(numbers, found, strict=True)]
     return {
         "name": LANGUAGE_MODELS, "title": "Language models", "source": "language models", "scale": "full",
         "about": "The paper's tasks for language models, with LoRA and 16 completions a prompt. They need "
         "a GPU and the models; the command is for the first of them.",
         "command": TRAINING, "table": {"rows": rows}, "verdicts": [], "notes": notes,
-        "progress": {"cells_done": 0, "cells": len(rows)},
+        "progress": {"cells_done": sum(row is not None for row in found), "cells": len(rows)},
     }  # fmt: skip
 
 

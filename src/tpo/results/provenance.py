@@ -1,0 +1,41 @@
+"""What a result was made with: the commit of the code, and the versions of packages."""
+
+from __future__ import annotations
+
+import functools
+import os
+import platform
+import subprocess
+from collections.abc import Iterable
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+
+def versions(packages: Iterable[str]) -> dict[str, str]:
+    """Python's version, and those of the packages that are installed."""
+    found = {"python": platform.python_version()}
+    for package in packages:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+@functools.cache
+def commit() -> str:
+    """The commit of a source checkout with + where files differ from it; "" when installed.
+
+    As it was when the process first asked: what was loaded does not change with the files. TPO_COMMIT
+    says it where the source came without its history, as in a container.
+    """
+    if given := os.environ.get("TPO_COMMIT"):
+        return given
+    try:
+        found = subprocess.run(
+            ["git", "describe", "--always", "--abbrev=12", "--dirty=+"],
+            cwd=Path(__file__).parent, capture_output=True, text=True, timeout=10, check=False,
+        )  # fmt: skip
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return found.stdout.strip() if found.returncode == 0 else ""
