@@ -7,6 +7,7 @@ give all of them the same coefficient; those are computed on [B, K, 1].
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
 from itertools import product
 from typing import NamedTuple
@@ -14,6 +15,7 @@ from typing import NamedTuple
 import torch
 
 import tpo
+from tpo.llm.trials import coefficients, draws, scores_for
 from tpo.objectives import Objective
 
 Tensor = torch.Tensor
@@ -21,7 +23,6 @@ Tensor = torch.Tensor
 READS = ("nothing", "sum", "mean")
 """What is read of a candidate's log-probs."""
 _SHAPE = (6, 4, 5)
-_SPREADS = (0.05, 0.5, 3.0)
 
 
 class Condensed(NamedTuple):
@@ -47,10 +48,10 @@ class Condensed(NamedTuple):
 def condensed(objective: Objective, updated: bool) -> Condensed | None:
     """The condensed form of an objective, or None where it needs every token.
 
-    Found by trial on small random groups, so that it holds for objectives from outside the library too. At the
-    rollout snapshot (`updated=False`) the policy is the snapshot; afterwards the two differ.
+    Found by trial on small random groups. At the rollout snapshot (`updated=False`) the policy is the snapshot;
+    afterwards the two differ.
     """
-    trials = [_Trial(seed, spread, updated) for seed, spread in enumerate(_SPREADS)]
+    trials = [_Trial(draw, normal, updated) for draw, normal in draws(_SHAPE)]
     wanted = [trial.dense(objective) for trial in trials]
     for form in (Condensed(*choice) for choice in product(READS, (False, True))):
         found = (trial.condensed(objective, form) for trial in trials)
@@ -64,12 +65,7 @@ def condensed(objective: Objective, updated: bool) -> Condensed | None:
 class _Trial:
     """A random batch of ragged groups: one without spread in its scores, one with a candidate left out."""
 
-    def __init__(self, seed: int, spread: float, updated: bool) -> None:
-        draw = torch.Generator().manual_seed(seed)
-
-        def normal() -> Tensor:
-            return spread * torch.randn(_SHAPE, generator=draw, dtype=torch.float64)
-
+    def __init__(self, draw: torch.Generator, normal: Callable[[], Tensor], updated: bool) -> None:
         lengths = torch.randint(1, _SHAPE[2] + 1, _SHAPE[:2], generator=draw)
         self.mask = torch.arange(_SHAPE[2]) < lengths[..., None]
         self.lengths = lengths.double()
@@ -82,22 +78,14 @@ class _Trial:
         self.new = torch.where(self.mask, self.old + moved, 0.0)
 
     def dense(self, objective: Objective) -> Tensor:
-        group = tpo.Group(self.old, self._scores(objective), mask=self.mask, valid=self.valid)
-        return _coefficients(objective, group, self.new)
+        scores = scores_for(objective, self.scores)
+        group = tpo.Group(self.old, scores, mask=self.mask, valid=self.valid)
+        return coefficients(objective, group, self.new)
 
     def condensed(self, objective: Objective, form: Condensed) -> Tensor:
         old, new = (
             form.per_candidate(x.sum(-1), self.lengths)[..., None] for x in (self.old, self.new)
         )
-        group = tpo.Group(old, self._scores(objective), valid=self.valid)
-        c = form.per_token(_coefficients(objective, group, new)[..., 0], self.lengths)
+        group = tpo.Group(old, scores_for(objective, self.scores), valid=self.valid)
+        c = form.per_token(coefficients(objective, group, new)[..., 0], self.lengths)
         return torch.where(self.mask, c[..., None], 0.0)
-
-    def _scores(self, objective: Objective) -> Tensor:
-        rewards = getattr(objective, "reward_weights", ())
-        return self.scores[..., None].repeat(1, 1, len(rewards)) if rewards else self.scores
-
-
-def _coefficients(objective: Objective, group: tpo.Group, log_probs: Tensor) -> Tensor:
-    found: Tensor = objective.coefficients(log_probs, objective.prepare(group))
-    return found
