@@ -7,6 +7,7 @@ import os
 import shlex
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,13 @@ PRESETS: dict[str, dict[str, Any]] = {
     "small": {"learning_rate": 1e-5, "prompts": 4, "group_size": 8, "max_tokens": 64},
 }
 """`paper` is the recipe of arXiv 2604.06159 for language models; `small` is for one small machine."""
+
+LOGGERS = {
+    "tensorboard": ("tensorboard", "tensorboardX"),
+    "trackio": ("trackio",),
+    "wandb": ("wandb",),
+}
+"""What `report_to` may name, and the packages of which one must be there; TRL knows further ones."""
 
 PAPER_BY_TASK = {"gsm8k": {"lora": 32, "beta": 1e-3}}
 """What the paper adds for a task."""
@@ -130,7 +138,7 @@ class Recipe:
             "save_steps": self.save_every,
             "save_total_limit": 2,
             "logging_steps": 1,
-            "report_to": self.report_to,
+            "report_to": self.report_to.split(","),
             "disable_tqdm": True,
             "use_vllm": self.vllm,
             "use_cpu": cpu,
@@ -139,6 +147,13 @@ class Recipe:
             "optim": "adamw_torch",
             "gradient_checkpointing": not cpu,
         }
+        for name in self.report_to.split(","):
+            packages = LOGGERS.get(name, ())
+            if packages and not any(map(find_spec, packages)):
+                raise ModuleNotFoundError(
+                    f"report_to is {name!r}, which is not installed: pip install {packages[0]}",
+                    name=packages[0],
+                )
         known = [f.name for f in fields(TargetPolicyConfig)]
         for name in self.trl:
             if name not in known:
