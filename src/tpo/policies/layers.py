@@ -21,7 +21,7 @@ def turned(x: jax.Array) -> jax.Array:
     """x, a transpose; on a CPU laid out as such in memory, since the fast product there wants rows."""
     if jax.default_backend() != "cpu":
         return x
-    found: jax.Array = jax.lax.optimization_barrier(x)
+    found: jax.Array = jax.lax.optimization_barrier(x)  # type: ignore[no-untyped-call]
     return found
 
 
