@@ -23,8 +23,8 @@ def attend(query: jax.Array, keys_values: jax.Array) -> jax.Array:
     """softmax(q k / sqrt(d_head)) v, causal: the last query sees every key. [R, Q, heads, d_head].
 
     query: [R, Q, heads, d_head], keys_values: [R, N, 2, heads, d_head]. Heads join the batch before the
-    products, and the gradient is written out so that each of its products is one of rows: on a CPU that is
-    several times faster than what the compiler makes of it.
+    products, and the gradient is written out so that each of its products is one of rows: on a CPU that takes
+    a third off it.
     """
     return _attend_fwd(query, keys_values)[0]
 

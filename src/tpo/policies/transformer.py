@@ -10,6 +10,7 @@ and in the update; of a prompt, the last layer runs only at the token that predi
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -127,34 +128,38 @@ class Transformer:
             return logits[:, 0], logits[:, 1:], [keys_values[:, :h] for keys_values in state]
         prompts, own = self._embed(params, inputs, 0), self._embed(params, paths.tokens, h)
         x = jnp.concatenate([prompts.reshape(-1, d), own.reshape(-1, d)])
+
+        def predicting(x: jax.Array) -> jax.Array:
+            return jnp.concatenate([x[h - 1 : b * h : h], x[b * h :]])
+
         state = []
         for layer in range(self.layers):
-            if layer < self.layers - 1:
-                query, keys_values = split(self._qkv(params, layer, x, slice(0, 3)))
-            else:
-                keys_values = self._qkv(params, layer, x, slice(1, 3))
-                x = jnp.concatenate([x[h - 1 : b * h : h], x[b * h :]])
-                query = self._qkv(params, layer, x, slice(0, 1))[:, 0]
+            x, query, keys_values = self._asked(params, layer, x, predicting)
             state.append(keys_values[: b * h].reshape(b, h, *keys_values.shape[1:]))
             attended = _attend_together(query, keys_values[b * h :], state[-1], paths)
             x = self._rest(params, layer, x, attended)
         logits = self._logits(params, x)
         return logits[:b], logits[b:].reshape(*paths.tokens.shape, self.vocab), state
 
-    def _whole(self, params: Params, tokens: jax.Array) -> tuple[jax.Array, list[jax.Array]]:
-        """Sequences [R, n] from the prompt on: logits from its last token on, and every key and value.
+    def _asked(
+        self, params: Params, layer: int, x: jax.Array, predicting: Callable[[jax.Array], jax.Array]
+    ) -> tuple[jax.Array, jax.Array, jax.Array]:
+        """The tokens that a layer is asked about, their queries, and the keys and values of all.
 
-        Of a prompt only the last token predicts: nothing else is asked of the last layer.
+        Of the last layer nothing is asked but the tokens that predict: of a prompt, its final one.
         """
+        if layer < self.layers - 1:
+            return x, *split(self._qkv(params, layer, x, slice(0, 3)))
+        keys_values = self._qkv(params, layer, x, slice(1, 3))
+        x = predicting(x)
+        return x, self._qkv(params, layer, x, slice(0, 1))[..., 0, :, :], keys_values
+
+    def _whole(self, params: Params, tokens: jax.Array) -> tuple[jax.Array, list[jax.Array]]:
+        """Sequences [R, n] from the prompt on: logits from its last token on, and every key and value."""
         x = self._embed(params, tokens, 0)
         state = []
         for layer in range(self.layers):
-            if layer < self.layers - 1:
-                query, keys_values = split(self._qkv(params, layer, x, slice(0, 3)))
-            else:
-                keys_values = self._qkv(params, layer, x, slice(1, 3))
-                x = x[:, self.prompt - 1 :]
-                query = self._qkv(params, layer, x, slice(0, 1))[:, :, 0]
+            x, query, keys_values = self._asked(params, layer, x, lambda x: x[:, self.prompt - 1 :])
             state.append(keys_values)
             x = self._rest(params, layer, x, attend(query, keys_values))
         return self._logits(params, x), state
