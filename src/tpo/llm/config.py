@@ -68,6 +68,13 @@ class TargetPolicyConfig(GRPOConfig):  # type: ignore[misc]
         default=600.0,
         metadata={"help": "Seconds after which a call of a reward function is given up."},
     )
+    fast_sampling: bool = field(
+        default=True,
+        metadata={
+            "help": "Sample with `tpo.llm.sampler`, which keeps a second copy of the weights, where it can "
+            "(see `fits` there); else, and with False, as TRL does."
+        },
+    )
     disable_dropout: bool = field(default=True, metadata={"help": "Switch dropout off."})
     mask_truncated_completions: bool = field(
         default=True, metadata={"help": "Leave truncated completions out of their group."}

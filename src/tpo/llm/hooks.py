@@ -9,7 +9,10 @@ from typing import Any
 import torch
 import trl
 
+from tpo.llm.sampler import Sampler, fits
+
 HOOKS = (
+    "_generate_single_turn",
     "_calculate_rewards",
     "_generate_and_score_completions",
     "_prepare_inputs",
@@ -73,3 +76,31 @@ def realigned(trainer: Any) -> None:
             f"multiple of {steps}",
             stacklevel=2,
         )
+
+
+def sampler_of(trainer: Any) -> Sampler | None:
+    """The sampler for what a trainer asks of rollouts; None where only TRL's own way does that."""
+    args, config = trainer.args, trainer.generation_config
+    model = trainer.accelerator.unwrap_model(trainer.model)
+    plain = {"top_p": 1.0, "top_k": 0, "min_p": None, "repetition_penalty": 1.0}
+    whole = trainer.accelerator.distributed_type.value in ("NO", "MULTI_GPU", "MULTI_CPU")
+    other = args.generation_kwargs or args.cache_implementation or args.cast_lm_head_to_fp32
+    if (
+        not args.fast_sampling
+        or trainer.use_vllm
+        or getattr(args, "use_transformers_continuous_batching", False)
+        or other
+        or any(getattr(trainer, name) != value for name, value in plain.items())
+        or not whole
+        or not fits(model)
+    ):
+        return None
+    ends = config.eos_token_id
+    return Sampler(
+        model,
+        ends=[ends] if isinstance(ends, int) else ends,
+        pad=config.pad_token_id,
+        tokens=trainer.max_completion_length,
+        rows=args.per_device_train_batch_size * args.steps_per_generation,
+        dtype=torch.bfloat16 if args.bf16 else torch.float16 if args.fp16 else None,
+    )

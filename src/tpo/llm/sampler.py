@@ -1,0 +1,185 @@
+"""Sampler: completions of many prompts at once, from the weights that are being trained.
+
+Each prompt is read once, however many completions it gets. The weights are held in the precision that the model
+computes in, and merged with LoRA's, so that decoding reads half the bytes and launches no adapters.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import torch
+
+from tpo.llm.decoding import ATTENTION, Decoder, Prefill
+
+Tensor = torch.Tensor
+KNOWN = ("llama", "mistral", "qwen2", "qwen3")
+"""Model types whose every layer attends to all tokens before it, as the decoder does; tested one by one."""
+LOOK = 8
+"""So many steps between two looks at whether all rows have ended: a look makes the processor wait for the device."""
+MULTIPLE = 64
+"""Prompts are padded to a multiple of this on a GPU, so that a graph serves many batches."""
+
+
+def fits(model: Any) -> bool:
+    """Whether the sampler can decode this model; for any other there is transformers' `generate`."""
+    plain = _plain(model)
+    config = plain.config
+    layers = getattr(config, "layer_types", None)
+    window = getattr(config, "sliding_window", None) if layers is None else None
+    return (
+        config.model_type in KNOWN
+        and set(layers or ["full_attention"]) == {"full_attention"}
+        and not window
+        and all(weight.is_floating_point() for weight in plain.parameters())
+        and all(map(_is_plain_lora, getattr(model, "peft_config", {}).values()))
+    )
+
+
+def _is_plain_lora(adapter: Any) -> bool:
+    """Whether an adapter is a sum to weights, W + s·BA, and nothing else is trained."""
+    return (
+        adapter.peft_type == "LORA"
+        and not adapter.use_dora
+        and not adapter.modules_to_save
+        and adapter.bias == "none"
+    )
+
+
+class Sampler:
+    """Samples completions token by token, with the weights that its model has at each call."""
+
+    def __init__(
+        self,
+        model: Any,
+        *,
+        ends: Sequence[int],
+        pad: int,
+        tokens: int,
+        rows: int,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        """Up to `tokens` tokens or one of `ends`; at most `rows` completions at a time.
+
+        `dtype` is what decoding computes in, the model's own by default.
+        """
+        self.model, self.pad, self.tokens, self.rows = model, pad, tokens, rows
+        weight = next(model.parameters())
+        self.ends = torch.tensor(sorted(set(ends)), device=weight.device)
+        self.dtype = dtype or weight.dtype
+        self.sampled = 0
+        self._reader: Any = None
+        self._decoder: Decoder | None = None
+
+    @torch.no_grad()
+    def __call__(
+        self, prompts: Sequence[Sequence[int]], temperature: float | None = 1.0
+    ) -> list[list[int]]:
+        """A completion for each prompt (given K times, read once); temperature None takes the likeliest tokens."""
+        self._read_weights()
+        blocks = range(0, len(prompts), self.rows)
+        found = [
+            row for i in blocks for row in self._block(prompts[i : i + self.rows], temperature)
+        ]
+        self.sampled += sum(map(len, found))
+        return found
+
+    def _block(
+        self, prompts: Sequence[Sequence[int]], temperature: float | None
+    ) -> list[list[int]]:
+        place = {tuple(p): i for i, p in enumerate(dict.fromkeys(map(tuple, prompts)))}
+        owners = [place[tuple(p)] for p in prompts]
+        ids, mask = self._padded(list(place))
+        cache, logits = self._prefill(ids, mask)
+        decoder = self._decoder_for(cache, len(prompts), ids.shape[1])
+        owners += [0] * (decoder.rows - len(owners))
+        decoder.temper(temperature)
+        owner = torch.tensor(owners, device=ids.device)
+        decoder.start(cache, mask, logits, owner, len(prompts))
+        for t in range(1, self.tokens):
+            if t % LOOK == 0 and not decoder.alive.any():
+                break
+            decoder.step()
+        return self._cut(decoder.out[: len(prompts)])
+
+    def _padded(self, prompts: list[tuple[int, ...]]) -> tuple[Tensor, Tensor]:
+        """Ids and mask [P, W], padded on the left."""
+        width = max(map(len, prompts))
+        if self.ends.is_cuda:
+            width = -(-width // MULTIPLE) * MULTIPLE
+            width = max(width, self._decoder.width if self._decoder else 0)
+        ids = torch.tensor([[self.pad] * (width - len(p)) + list(p) for p in prompts])
+        mask = torch.tensor([[False] * (width - len(p)) + [True] * len(p) for p in prompts])
+        return ids.to(self.ends.device), mask.to(self.ends.device)
+
+    def _prefill(self, ids: Tensor, mask: Tensor) -> tuple[Prefill, Tensor]:
+        """Keys and values of every prompt, and the logits [P, V] behind it."""
+        cache = Prefill()
+        width = ids.shape[1]
+        before = torch.ones(width, width, dtype=torch.bool, device=ids.device).tril()
+        itself = torch.eye(width, dtype=torch.bool, device=ids.device)
+        logits = self._reader(
+            input_ids=ids,
+            attention_mask=((before & mask[:, None]) | itself)[:, None],
+            position_ids=(mask.cumsum(-1) - 1).clamp(min=0),
+            past_key_values=cache,
+            use_cache=True,
+            logits_to_keep=1,
+        ).logits[:, -1]
+        return cache, logits
+
+    def _decoder_for(self, cache: Prefill, n: int, width: int) -> Decoder:
+        rows = self.rows if self.ends.is_cuda else n
+        old = self._decoder
+        if old is None or (old.rows, old.width) != (rows, width):
+            self._decoder = None  # its memory first
+            self._decoder = Decoder(
+                self._reader, cache, rows, width, self.tokens, self.ends, self.pad
+            )
+        assert self._decoder is not None
+        return self._decoder
+
+    def _cut(self, out: Tensor) -> list[list[int]]:
+        """Each row up to and with its end."""
+        ended = torch.isin(out, self.ends)
+        lengths = torch.where(ended.any(-1), ended.int().argmax(-1) + 1, out.shape[1])
+        return [row[:n] for row, n in zip(out.tolist(), lengths.tolist(), strict=True)]
+
+    def _read_weights(self) -> None:
+        plain = _plain(self.model)
+        if self._reader is None:
+            self._reader = _empty_copy(plain, self.dtype, self.ends.device)
+        mine = dict(self._reader.named_parameters())
+        for name, weight in _merged(plain):
+            mine[name].copy_(weight)
+
+
+def _plain(model: Any) -> Any:
+    """The transformers model, without what peft put around it."""
+    return model.get_base_model() if hasattr(model, "get_base_model") else model
+
+
+def _empty_copy(model: Any, dtype: torch.dtype, device: torch.device) -> Any:
+    """A model of the same shape that computes in `dtype` and never trains; its weights are yet to be read."""
+    with torch.device(device), torch.random.fork_rng([device] if device.type == "cuda" else []):
+        own = copy.deepcopy(model.config)
+        made = type(model)._from_config(own, dtype=dtype, attn_implementation=ATTENTION)
+    return made.eval().requires_grad_(False)
+
+
+def _merged(model: Any) -> Iterator[tuple[str, Tensor]]:
+    """The weights by name, adapters added to what they adapt."""
+    modules = dict(model.named_modules())
+    for name, weight in model.named_parameters():
+        owner, _, last = name.rpartition(".")
+        layer = modules[owner.removesuffix(".base_layer")]
+        if not owner.endswith(".base_layer"):
+            if not any(part.startswith("lora_") for part in name.split(".")):
+                yield name, weight
+        elif last == "weight":
+            deltas = [layer.get_delta_weight(a) for a in layer.active_adapters]
+            yield f"{owner.removesuffix('.base_layer')}.weight", weight + sum(deltas)
+        else:
+            yield f"{owner.removesuffix('.base_layer')}.{last}", weight

@@ -1,0 +1,127 @@
+"""The sampler draws what the model says: transformers' own decoding, and the probabilities themselves."""
+
+from collections import Counter
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+pytest.importorskip("trl")
+import torch
+from transformers import (
+    AutoModelForCausalLM,
+    GPT2Config,
+    LlamaConfig,
+    MistralConfig,
+    Qwen2Config,
+    Qwen3Config,
+    set_seed,
+)
+
+from tpo.llm.sampler import KNOWN, Sampler, fits
+
+SHAPE = {
+    "vocab_size": 12,
+    "hidden_size": 16,
+    "intermediate_size": 32,
+    "num_hidden_layers": 3,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "head_dim": 4,
+    "max_position_embeddings": 64,
+    "initializer_range": 0.8,
+    "pad_token_id": 0,
+    "eos_token_id": 1,
+    "bos_token_id": 1,
+}
+CONFIGS = {
+    "llama": LlamaConfig(**SHAPE),
+    "mistral": MistralConfig(**SHAPE, sliding_window=None),
+    "qwen2": Qwen2Config(**SHAPE),
+    "qwen3": Qwen3Config(**SHAPE),
+}
+PROMPTS = [[5], [3, 4, 5, 6, 7], [9, 2, 4], [5], [9, 2, 4]]
+
+
+def made(config: Any) -> Any:
+    set_seed(0)
+    return AutoModelForCausalLM.from_config(config).eval()
+
+
+def sampler(model: Any, **changes: Any) -> Sampler:
+    return Sampler(model, **({"ends": [1], "pad": 0, "tokens": 12, "rows": 8} | changes))
+
+
+def generated(model: Any, prompt: list[int]) -> list[int]:
+    out = model.generate(torch.tensor([prompt]), do_sample=False, max_new_tokens=12, pad_token_id=0)
+    row = out[0, len(prompt) :].tolist()
+    return row[: row.index(1) + 1] if 1 in row else row
+
+
+@pytest.mark.parametrize("kind", KNOWN)
+@pytest.mark.parametrize("rows", [8, 2], ids=["one block", "blocks of two"])
+def test_the_likeliest_tokens_are_those_of_transformers(kind: str, rows: int) -> None:
+    model = made(CONFIGS[kind])
+    assert fits(model)
+    found = sampler(model, rows=rows)(PROMPTS, temperature=None)
+    assert found == [generated(model, prompt) for prompt in PROMPTS]
+    assert any(len(row) < 12 for row in found) or len({*map(tuple, found)}) > 1
+
+
+def test_samples_follow_the_probabilities_of_the_model() -> None:
+    model, prompt, n, heat = made(CONFIGS["llama"]), [3, 4, 5], 4000, 1.5
+    set_seed(1)
+    pairs = Counter(
+        tuple(row) for row in sampler(model, tokens=2, rows=n)([prompt] * n, temperature=heat)
+    )
+    with torch.no_grad():
+        first = (model(torch.tensor([prompt])).logits[0, -1] / heat).softmax(-1)
+        nexts = [
+            (model(torch.tensor([[*prompt, a]])).logits[0, -1] / heat).softmax(-1)
+            for a in range(12)
+        ]
+    expected = {(a, b): float(first[a] * nexts[a][b]) for a in range(12) for b in range(12) if a != 1}
+    expected[(1,)] = float(first[1])
+    square = sum((pairs[k] - n * p) ** 2 / (n * p) for k, p in expected.items() if n * p > 5)
+    cells = sum(n * p > 5 for p in expected.values())
+    assert sum(pairs.values()) == n
+    assert square < cells + 4 * (2 * cells) ** 0.5
+
+
+def test_lora_is_merged_and_new_weights_are_seen() -> None:
+    from peft import LoraConfig, get_peft_model
+
+    model = get_peft_model(made(CONFIGS["qwen2"]), LoraConfig(r=2, target_modules="all-linear"))
+    assert fits(model)
+    draw = sampler(model)
+    before = draw(PROMPTS, temperature=None)
+    with torch.no_grad():
+        for name, weight in model.named_parameters():
+            if "lora_B" in name:
+                weight.normal_()
+    after = draw(PROMPTS, temperature=None)
+    model.eval()
+    assert after != before
+    assert after == [generated(model, prompt) for prompt in PROMPTS]
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        GPT2Config(vocab_size=12, n_embd=16, n_layer=1, n_head=2),
+        MistralConfig(**SHAPE, sliding_window=4),
+        Qwen2Config(**SHAPE, use_sliding_window=True, sliding_window=4, max_window_layers=1),
+    ],
+    ids=["another kind", "a window", "layers with a window"],
+)
+def test_a_model_that_attends_otherwise_does_not_fit(config: Any) -> None:
+    assert not fits(made(config))
+
+
+def test_the_same_seed_draws_the_same() -> None:
+    draw = sampler(made(CONFIGS["qwen3"]))
+    draws = []
+    for seed in (0, 0, 1):
+        set_seed(seed)
+        draws.append(draw(PROMPTS))
+    assert [a == b for a, b in pairwise(draws)] == [True, False]
