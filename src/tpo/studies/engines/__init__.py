@@ -8,30 +8,11 @@ retries and progress, is in `driver`, once for all engines.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
+
+from tpo.processes import Failed, Lost
 
 ENGINES = ("local", "ray")
-
-
-class Lost(NamedTuple):
-    """The answer of a worker that died."""
-
-    why: str
-
-
-class Failed(NamedTuple):
-    """The answer of a worker whose job raised."""
-
-    kind: str
-    message: str
-    trace: str
-
-    def error(self, title: str) -> Exception:
-        """What to raise where the study was started: the user's own mistakes in one line, ours in full."""
-        for kind in (ValueError, TypeError, OSError, ModuleNotFoundError):
-            if self.kind == kind.__name__:
-                return kind(f"{title}: {self.message}")
-        return ChildProcessError(f"{title} failed in its worker:\n{self.trace}")
 
 
 class Worker(Protocol):

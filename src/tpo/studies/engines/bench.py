@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import os
 import time
-import traceback
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from tpo.results.store import Curves, Snapshot
-from tpo.studies.engines import Failed
 
 if TYPE_CHECKING:
     from tpo.studies.recipes import Job
@@ -102,11 +99,3 @@ class Bench:
         """How far the job of that key is, to go on from; None before its first episode."""
         begun = self.key == key and self.runner is not None and self.runner.episode > 0
         return self.runner.snapshot() if self.runner and begun else None
-
-
-def answered(method: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
-    """What the method returns, or in plain words that it raised."""
-    try:
-        return method(*arguments)
-    except Exception as error:
-        return Failed(type(error).__name__, str(error), traceback.format_exc())

@@ -16,8 +16,8 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
-from tpo.studies.engines import Lost
-from tpo.studies.engines.bench import LEAST_STEP, Bench, answered
+from tpo.processes import Lost, answered
+from tpo.studies.engines.bench import LEAST_STEP, Bench
 
 ANSWERS_WITHIN = 5.0
 """Seconds for a machine to answer at all."""

@@ -7,49 +7,11 @@ opens as many threads as one process would, and only then keeps to its share of 
 from __future__ import annotations
 
 import contextlib
-import multiprocessing
 import os
-import signal
-import threading
-from collections.abc import Iterator, Sequence
-from multiprocessing.connection import Connection
-from multiprocessing.connection import wait as wait_for
-from typing import Any
+from collections.abc import Sequence
 
-from tpo.studies.engines import Lost
-from tpo.studies.engines.bench import LEAST_STEP, Bench, answered
-
-
-class ProcessWorker:
-    """A bench in a process of its own, at the other end of a pipe."""
-
-    def __init__(self, place: int, places: int, save_every: float) -> None:
-        """Start the process; `place` of `places` says which cores are its."""
-        context = multiprocessing.get_context("spawn")
-        self.connection, theirs = context.Pipe()
-        arguments = (theirs, place, places, save_every)
-        self.process = context.Process(target=_serve, args=arguments, daemon=True)
-        with _deaf():
-            self.process.start()
-        theirs.close()
-
-    def send(self, method: str, *arguments: Any) -> None:
-        with contextlib.suppress(OSError):  # a dead worker says so when it is asked for the answer
-            self.connection.send((method, arguments))
-
-    def receive(self) -> Any:
-        try:
-            return self.connection.recv()
-        except (EOFError, OSError):
-            self.end()
-            code = self.process.exitcode or 0
-            return Lost(f"killed by signal {-code}" if code < 0 else f"exit status {code}")
-
-    def end(self) -> None:
-        """Kill it; whatever it did since its last answer is gone."""
-        self.connection.close()
-        self.process.kill()
-        self.process.join()
+from tpo.processes import ProcessWorker, first_ready
+from tpo.studies.engines.bench import LEAST_STEP, Bench
 
 
 class Processes:
@@ -65,7 +27,7 @@ class Processes:
 
     def hire(self) -> ProcessWorker:
         free = [i for i in range(self.size) if not self._alive(i)]
-        worker = ProcessWorker(free[0], self.size, self.save_every)
+        worker = ProcessWorker(_bench, free[0], self.size, self.save_every)
         self.places[free[0]] = worker
         return worker
 
@@ -75,8 +37,7 @@ class Processes:
     def wait(
         self, workers: Sequence[ProcessWorker], timeout: float | None = None
     ) -> ProcessWorker | None:
-        ready = wait_for([worker.connection for worker in workers], timeout)
-        return next((worker for worker in workers if worker.connection in ready), None)
+        return first_ready(workers, timeout)
 
     def dismiss(self, worker: ProcessWorker) -> None:
         worker.end()
@@ -87,36 +48,11 @@ class Processes:
         self.places.clear()
 
 
-@contextlib.contextmanager
-def _deaf() -> Iterator[None]:
-    """What is started meanwhile never hears Ctrl-C: its driver does, and tells it."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
-
-
-def _serve(connection: Connection, place: int, places: int, save_every: float) -> None:
-    """A worker's life: answer what is asked, until the driver is gone."""
-    threading.Thread(target=_leave_with_the_driver, daemon=True).start()
+def _bench(place: int, places: int, save_every: float) -> Bench:
+    """The bench of a worker; `place` of `places` says which cores are its."""
     os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # a device has room for all
     _keep_to_a_share(place, places)
-    bench = Bench(save_every, LEAST_STEP)
-    with contextlib.suppress(EOFError, OSError):
-        while True:
-            method, arguments = connection.recv()
-            connection.send(answered(getattr(bench, method), arguments))
-
-
-def _leave_with_the_driver() -> None:
-    driver = multiprocessing.parent_process()
-    if driver:
-        driver.join()
-        os._exit(1)
+    return Bench(save_every, LEAST_STEP)
 
 
 def _keep_to_a_share(place: int, places: int) -> None:
