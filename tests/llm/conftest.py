@@ -2,6 +2,7 @@
 
 import os
 import warnings
+from pathlib import Path
 
 import pytest
 
@@ -30,3 +31,11 @@ def _single_thread() -> None:
         torch = pytest.importorskip("torch")
         pytest.importorskip("trl")
     torch.set_num_threads(1)
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    """A folder with a model and a task."""
+    from tiny_training import prepare
+
+    return prepare(tmp_path)

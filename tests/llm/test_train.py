@@ -17,43 +17,12 @@ pytest.importorskip("trl")
 import torch
 from safetensors.torch import load_file
 
-import tiny_model
+from tiny_training import flags
 from tpo.cli import main, parser
 from tpo.llm.recipe import Recipe, read_yaml, recipe
 from tpo.llm.recipe import flags as flags_of
 
 ROOT = Path(__file__).parent.parent.parent
-
-
-@pytest.fixture
-def place(tmp_path: Path) -> Path:
-    """A folder with a model and a task."""
-    tiny_model.saved(tmp_path / "model")
-    rows = [{"prompt": f"w{i} w{(3 * i) % 80}", "answer": "w1"} for i in range(40)]
-    (tmp_path / "task.jsonl").write_text("\n".join(map(json.dumps, rows)))
-    return tmp_path
-
-
-def flags(place: Path, out: str = "run", **changes: Any) -> list[str]:
-    options = {
-        "model": place / "model",
-        "task": place / "task.jsonl",
-        "objective": "tpo",
-        "out": place / out,
-        "preset": "small",
-        "scorer": "contains",
-        "prompts": 2,
-        "group_size": 4,
-        "steps": 3,
-        "max_tokens": 8,
-        "held_out": 4,
-        "eval_samples": 4,
-        "save_every": 1,
-        "learning_rate": 0.01,
-        **changes,
-    }
-    given = [f"--{k.replace('_', '-')}={v}" for k, v in options.items() if v is not None]
-    return ["train", *given, "--keep-truncated", "--cpu"]
 
 
 def test_from_three_names_to_a_model_with_a_card(
@@ -161,14 +130,14 @@ def test_compare_writes_what_the_report_reads(
 ) -> None:
     from tpo.llm import summary
 
-    command = [*flags(place, "both", steps=2), "--compare=tpo,grpo", "--seeds=2"]
+    command = [*flags(place, "both", steps=None, batches=2), "--compare=tpo,grpo", "--seeds=2"]
     assert main(command) == 0
     assert "final accuracy %" in capsys.readouterr().out
     found = summary(place / "both")
     assert found["progress"] == {"cells_done": 4, "cells": 4}
     assert [s["method"] for s in found["panels"][0]["series"]] == ["tpo", "grpo"]
     series = found["panels"][0]["series"][0]
-    assert series["x"] == [1, 2]
+    assert series["x"] == [0, 16]
     assert series["n"] == series["planned"] == 2
     assert np.shape(series["seeds"]) == (2, 2)
     assert series["mean"] == pytest.approx(np.mean(series["seeds"], 0))
@@ -195,8 +164,8 @@ def test_compare_writes_what_the_report_reads(
     assert "| tpo | train score |" in results
     assert str(place) not in results
     assert main(["evidence", "--check", f"--docs={docs}"]) == 0
-    assert main([*command, "--resume", "--steps=3"]) == 2
-    assert "holds a comparison with another steps" in capsys.readouterr().err
+    assert main([*command, "--resume", "--batches=3"]) == 2
+    assert "holds a comparison with another steps, batches" in capsys.readouterr().err
 
 
 def test_yaml_and_presets(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -256,7 +225,7 @@ def test_what_cannot_start_leaves_no_run(place: Path, capsys: pytest.CaptureFixt
         ({"trl": '{"off_policy_mask_threshold": 0.2}'}, "Set off_policy_mask_threshold=None"),
         ({"trl": '{"parallelism_config": {"cp_size": 2}}'}, "Set cp_size=1"),
         ({"trl": '{"generation_batch_size": 6}'}, "(generation_batch_size=6), so a group would be cut: make it 4 or 8"),
-        ({"compare": "tpo,vapo"}, "'vapo' needs a critic"),  # before tpo is trained
+        ({"steps": None, "compare": "tpo,vapo"}, "'vapo' needs a critic"),  # before tpo is trained
         ({"report_to": "no_such"}, "no_such is not supported, only"),
     ]:  # fmt: skip
         assert main(flags(place, **changes)) == 2

@@ -70,7 +70,7 @@ def add(docs: Path, folders: list[str]) -> None:
 
 
 def _add_comparison(folder: Path, compared: str) -> None:
-    from tpo.llm.compare import summary
+    from tpo.llm.outcome import summary
     from tpo.results import comparisons
 
     found = summary(compared)

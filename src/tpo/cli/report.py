@@ -49,7 +49,7 @@ def main(args: argparse.Namespace) -> int:
 
 def _write(folders: list[Path], out: Path | None) -> Path:
     """Stores and evidence, then comparisons of language models."""
-    from tpo.llm.compare import summary
+    from tpo.llm.outcome import summary
     from tpo.results.comparisons import holds_one
     from tpo.results.summary import summarise
 

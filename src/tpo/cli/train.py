@@ -6,6 +6,7 @@ import argparse
 import json
 import os
 import sys
+from collections.abc import Callable
 from typing import Any
 
 PRESETS = ("paper", "small")
@@ -22,6 +23,10 @@ _OPTIONS: dict[str, tuple[Any, str]] = {
     "group_size": (int, "completions per prompt, K"),
     "iterations": (int, "passes over a rollout batch (1)"),
     "steps": (int, "optimiser steps (100)"),
+    "batches": (
+        int,
+        "rollout batches, instead of --steps; --eval-every and --save-every count them too",
+    ),
     "micro_batch": (int, "completions per forward pass and device (K)"),
     "max_tokens": (int, "per completion"),
     "temperature": (float, "of sampling (1.0)"),
@@ -36,12 +41,18 @@ _OPTIONS: dict[str, tuple[Any, str]] = {
     "held_out": (int, "prompts kept for evaluation (100)"),
     "eval_every": (int, "steps between evaluations (before and after only)"),
     "eval_samples": (int, "completions per held-out prompt for pass@k (8)"),
-    "save_every": (int, "steps between checkpoints (50)"),
+    "save_every": (int, "steps between checkpoints (50); 0 keeps none"),
     "timeout": (float, "seconds for the score of one completion (10)"),
     "report_to": (str, "tensorboard, wandb or trackio (none)"),
     "samples": (int, "completions to show with every step (0)"),
 }
+_COMPARISON: dict[str, tuple[Any, str, str]] = {
+    "compare": (str, "A,B", "methods: objectives, with options as in tpo:eta=0.5:score=mean"),
+    "seeds": (int, "N", "of every method (1)"),
+    "workers": (int, "N", "runs at a time, each in a process of its own (1)"),
+}
 _FLAGS = {
+    "discard_model": "keep logs and results only, not the weights",
     "keep_truncated": "truncated completions stay in their group",
     "vllm": "sample with vLLM",
     "cpu": "train on the CPU",
@@ -74,37 +85,47 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     )
     command.add_argument("--config", default=None, metavar="FILE", help="a YAML file of options")
     command.add_argument("--resume", action="store_true", default=False, help="go on from --out")
-    command.add_argument(
-        "--compare",
-        default=None,
-        metavar="A,B",
-        help="train several objectives alike, and compare them",
-    )
-    command.add_argument("--seeds", type=int, default=1, help="of a comparison (1)")
+    group = command.add_argument_group("a comparison of several methods, trained alike")
+    for name, (kind, metavar, text) in _COMPARISON.items():
+        group.add_argument(_flag(name), type=kind, help=text, dest=name, metavar=metavar)
     command.set_defaults(run=main)
 
 
 def main(args: argparse.Namespace) -> int:
     """Train, or compare; print where it ended."""
-    from tpo.llm.recipe import is_main, read_yaml, recipe
+    from tpo.llm.recipe import is_main, read_yaml
 
-    given = {k: v for k, v in vars(args).items() if k in {**_OPTIONS, **_FLAGS, **_TABLES}}
-    file = read_yaml(args.config) if args.config else {}
-    chosen = recipe(given, file, args.preset)
+    known = {*_OPTIONS, *_FLAGS, *_TABLES, *_COMPARISON}
+    asked = read_yaml(args.config) if args.config else {}
+    asked |= {k: v for k, v in vars(args).items() if k in known}
+    own = {k: asked.pop(k) for k in _COMPARISON if k in asked}
+    work = _comparison(own, asked, args) if own else _training(asked, args)
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     _need_packages()
     from transformers.utils import logging
 
     logging.disable_progress_bar()  # of weights read and written: they would tear the line of progress
     try:
-        lines = _compared(chosen, args) if args.compare else _trained(chosen, args)
+        lines, status = work()
     except KeyboardInterrupt:
-        advice = f"the same command with --resume goes on from the last checkpoint in {chosen.out}"
-        print(f"\nstopped: {advice}", file=sys.stderr)
+        advice = "the same command with --resume goes on"
+        out = asked.get("out", "tpo-output")
+        print(f"\nstopped: {advice} from the last checkpoint in {out}", file=sys.stderr)
         return 130
     if is_main():
         print("\n".join(lines))
-    return 0
+    return status
+
+
+Work = Callable[[], tuple[list[str], int]]
+"""What is to be done: the lines that say where it ended, and the exit status."""
+
+
+def _training(asked: dict[str, Any], args: argparse.Namespace) -> Work:
+    from tpo.llm.recipe import recipe
+
+    chosen = recipe(asked, preset=args.preset)
+    return lambda: (_trained(chosen, args), 0)
 
 
 def _trained(chosen: Any, args: argparse.Namespace) -> list[str]:
@@ -117,7 +138,8 @@ def _trained(chosen: Any, args: argparse.Namespace) -> list[str]:
         f"mean score {row['sampled']:.3f}  pass@{row['k']} {row['pass_at_k']:.1%}"
         for row in result["evaluations"]
     ]
-    return [*lines, *_failures(result), f"model, card and logs are in {chosen.out}"]
+    what = "logs" if chosen.discard_model else "model, card and logs"
+    return [*lines, *_failures(result), f"{what} are in {chosen.out}"]
 
 
 def _failures(result: dict[str, Any]) -> list[str]:
@@ -131,16 +153,30 @@ def _failures(result: dict[str, Any]) -> list[str]:
     return [f"{what}: {number}" for what, number in told.items() if number]
 
 
-def _compared(chosen: Any, args: argparse.Namespace) -> list[str]:
+def _comparison(own: dict[str, Any], asked: dict[str, Any], args: argparse.Namespace) -> Work:
+    from tpo.llm.plan import planned
+
+    if "compare" not in own:
+        raise ValueError(f"{', '.join(own)} is of a comparison: give --compare, such as tpo,grpo")
+    workers = own.pop("workers", 1)
+    plan = planned(own, asked, args.preset)
+    return lambda: _compared(plan, workers, args.resume)
+
+
+def _compared(plan: Any, workers: int, resume: bool) -> tuple[list[str], int]:
     from tpo.llm.compare import comparison
 
-    names = [name for name in args.compare.split(",") if name]
-    found = comparison(chosen, names, args.seeds, args.resume)
-    lines = [f"{'method':16}{'metric':28}{'mean':>10}{'n':>4}"]
+    found = comparison(plan, workers, resume)
+    wide = 2 + max(len(name) for name in ("method", *(m.name for m in plan.methods)))
+    lines = [f"{'method':{wide}}{'metric':28}{'mean':>12}{'n':>4}"]
     for row in found["table"]["rows"]:
-        mean = f"{row['mean']:.3f}" if row["n"] else ""
-        lines.append(f"{row['method']:16}{row['metric']:28}{mean:>10}{row['n']:>4}")
-    return [*lines, f"report.html, comparison.json and curves.npz are in {chosen.out}"]
+        mean = f"{row['mean']:.4g}" if row["n"] else ""
+        lines.append(f"{row['method']:{wide}}{row['metric']:28}{mean:>12}{row['n']:>4}")
+    failed = [f"failed: {one['run']}: {one['error']}" for one in found["failures"]]
+    if failed:
+        failed.append("the same command with --resume tries them again")
+    where = f"report.html, comparison.json and curves.npz are in {plan.folder}"
+    return [*lines, *failed, where], 1 if failed else 0
 
 
 def _table(text: str) -> dict[str, Any]:

@@ -7,10 +7,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tpo.llm.compare import comparison, summary
+    from tpo.llm.compare import comparison
     from tpo.llm.config import TargetPolicyConfig
     from tpo.llm.evaluation import evaluate
     from tpo.llm.guard import Guarded
+    from tpo.llm.methods import Method, method
+    from tpo.llm.outcome import summary
+    from tpo.llm.plan import Plan
     from tpo.llm.recipe import Recipe
     from tpo.llm.scoring import Scoring
     from tpo.llm.tasks import Task, task
@@ -19,6 +22,8 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "Guarded": "guard",
+    "Method": "methods",
+    "Plan": "plan",
     "Recipe": "recipe",
     "Scoring": "scoring",
     "TargetPolicyConfig": "config",
@@ -26,13 +31,16 @@ _HOMES = {
     "Task": "tasks",
     "comparison": "compare",
     "evaluate": "evaluation",
-    "summary": "compare",
+    "method": "methods",
+    "summary": "outcome",
     "task": "tasks",
     "train": "train",
 }
 
 __all__ = [
     "Guarded",
+    "Method",
+    "Plan",
     "Recipe",
     "Scoring",
     "TargetPolicyConfig",
@@ -40,6 +48,7 @@ __all__ = [
     "Task",
     "comparison",
     "evaluate",
+    "method",
     "summary",
     "task",
     "train",

@@ -35,7 +35,7 @@ def card(recipe: Recipe, result: dict[str, Any]) -> str:
 
 def _told(recipe: Recipe) -> dict[str, Any]:
     """The options that say something; a folder of this machine does not."""
-    hidden = ("out", "model", "report_to", "samples", "workers", "cpu")
+    hidden = ("out", "model", "report_to", "samples", "scorers", "cpu", "discard_model")
     told = {k: v for k, v in recipe.plain().items() if k not in hidden and v not in (None, {}, "")}
     return told | {"task": _name(recipe.task)}
 

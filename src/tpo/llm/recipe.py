@@ -6,7 +6,7 @@ import json
 import os
 import shlex
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, fields
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -52,6 +52,9 @@ class Recipe:
     iterations: int = 1
     """passes over a rollout batch"""
     steps: int = 100
+    """optimiser steps, one for each pass over a rollout batch"""
+    batches: int = 0
+    """rollout batches; where given, steps, eval_every and save_every follow from it, whatever the iterations"""
     micro_batch: int | None = None
     """completions per forward pass and device; the group size by default, which keeps groups whole"""
     max_tokens: int = 256
@@ -69,13 +72,17 @@ class Recipe:
     size: int = 2000
     held_out: int = 100
     eval_every: int = 0
-    """steps; 0 evaluates before and after only"""
+    """steps, or rollout batches where `batches` is given; 0 evaluates before and after only"""
     eval_samples: int = 8
     """completions per held-out prompt for pass@k"""
     save_every: int = 50
+    """counted like eval_every; 0 keeps no checkpoint, and an interrupted run starts anew"""
+    discard_model: bool = False
+    """keep logs and results only"""
     timeout: float = 10.0
     """seconds for the score of one completion"""
-    workers: int = 2
+    scorers: int = 2
+    """processes that score completions"""
     keep_truncated: bool = False
     report_to: str = "none"
     samples: int = 0
@@ -86,9 +93,14 @@ class Recipe:
     """further options of TRL's GRPOConfig"""
 
     def __post_init__(self) -> None:
-        for name in ("prompts", "steps", "max_tokens", "iterations", "eval_samples", "workers"):
+        for name in ("prompts", "steps", "max_tokens", "iterations", "eval_samples", "scorers"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} is {getattr(self, name)}, expected at least 1")
+        for name in ("batches", "eval_every", "save_every"):
+            if getattr(self, name) < 0:
+                raise ValueError(f"{name} is {getattr(self, name)}, expected 0 or more")
+        if self.batches:
+            object.__setattr__(self, "steps", self.in_steps(self.batches))
         if self.group_size < 2:
             raise ValueError(f"group_size is {self.group_size}: a group needs at least 2")
         for name in ("learning_rate", "temperature", "timeout"):
@@ -96,12 +108,16 @@ class Recipe:
                 raise ValueError(f"{name} is {getattr(self, name)}, expected a number above 0")
         rows, per_step = self.prompts * self.group_size, self._per_step()
         if rows % per_step:
-            fits = [m for m in range(self.rows_per_device, 0, -1) if rows % (m * _processes()) == 0]
+            fits = [m for m in range(self.rows_per_device, 0, -1) if rows % (m * processes()) == 0]
             raise ValueError(
-                f"micro_batch is {self.rows_per_device} on {_processes()} processes, and a rollout batch has "
+                f"micro_batch is {self.rows_per_device} on {processes()} processes, and a rollout batch has "
                 f"prompts x group_size = {rows} completions: "
                 + (f"set micro_batch={fits[0]}" if fits else f"set prompts={per_step}")
             )
+
+    def in_steps(self, n: int) -> int:
+        """Optimiser steps in n of what the budget counts: steps, or rollout batches."""
+        return n * self.iterations if self.batches else n
 
     @property
     def rows_per_device(self) -> int:
@@ -109,7 +125,7 @@ class Recipe:
         return self.micro_batch or self.group_size
 
     def _per_step(self) -> int:
-        return self.rows_per_device * _processes()
+        return self.rows_per_device * processes()
 
     def config(self) -> TargetPolicyConfig:
         """TRL's options for this recipe."""
@@ -135,7 +151,8 @@ class Recipe:
             "temperature": self.temperature,
             "mask_truncated_completions": not self.keep_truncated,
             "seed": self.seed,
-            "save_steps": self.save_every,
+            "save_strategy": "steps" if self.save_every else "no",
+            "save_steps": self.in_steps(self.save_every) or 1,
             "save_total_limit": 2,
             "logging_steps": 1,
             "report_to": self.report_to.split(","),
@@ -196,10 +213,15 @@ def recipe(
     for name in ("model", "task"):
         if not chosen.get(name):
             raise ValueError(f"{name} is missing: give --{name}, or {name}: in the file")
-    return Recipe(**{name: _typed(name, value) for name, value in chosen.items()})
+    if chosen.get("batches") and "steps" in chosen:
+        raise ValueError(
+            f"steps is {chosen['steps']} and batches {chosen['batches']}: give one of them; "
+            "steps is batches x iterations"
+        )
+    return Recipe(**{name: typed(name, value) for name, value in chosen.items()})
 
 
-def _typed(name: str, value: Any) -> Any:
+def typed(name: str, value: Any) -> Any:
     """The value as its option takes it; YAML reads 1e-5, which has no point, as text."""
     kind, optional = _KINDS[name]
     if value is None and optional:
@@ -237,16 +259,19 @@ def changed(before: Mapping[str, Any], asked: Mapping[str, Any]) -> list[str]:
     return [k for k in asked if asked[k] != before.get(k) and k not in MAY_CHANGE]
 
 
-MAY_CHANGE = ("out", "samples", "report_to", "workers", "timeout", "save_every")
+MAY_CHANGE = (
+    "out", "samples", "report_to", "scorers", "timeout", "save_every", "discard_model",
+)  # fmt: skip
 """Options that a run may be resumed with another value of."""
 
 
 def flags(chosen: Recipe) -> str:
     """The flags that make this recipe again, its folder aside."""
     usual = recipe({"model": chosen.model, "task": chosen.task}).plain()
+    implied = ("out", "objective", "steps") if chosen.batches else ("out", "objective")
     words = []
     for name, value in chosen.plain().items():
-        if name in ("model", "task") or (value != usual[name] and name not in ("out", "objective")):
+        if name in ("model", "task") or (value != usual[name] and name not in implied):
             text = json.dumps(value) if isinstance(value, dict) else str(value)
             flag = f"--{name.replace('_', '-')}"
             words += [flag] if value is True else [flag, text]
@@ -268,19 +293,11 @@ def read_yaml(path: str) -> dict[str, Any]:
     return found
 
 
-def variant(base: Recipe, objective: str, seed: int) -> Recipe:
-    """The same run with another objective and seed, in a folder of its own; its own score and options."""
-    out = str(Path(base.out) / f"{objective}-seed{seed}")
-    alike = replace(base, objective=objective, seed=seed, out=out)
-    if objective == base.objective:
-        return alike
-    return replace(alike, score=None, eta=None, objective_options={})
-
-
 def is_main() -> bool:
     """Whether this process is the first of those that `torchrun` started, or the only one."""
     return int(os.environ.get("RANK", "0")) == 0
 
 
-def _processes() -> int:
+def processes() -> int:
+    """How many `torchrun` started."""
     return int(os.environ.get("WORLD_SIZE", "1"))

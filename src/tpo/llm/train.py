@@ -4,9 +4,9 @@ DIR/recipe.json          what was asked for
 DIR/log.jsonl            every step's numbers
 DIR/samples.jsonl        the last rollout batch
 DIR/evaluations.jsonl    greedy accuracy and pass@k on held-out prompts
-DIR/checkpoints          TRL's, to resume from
-DIR/model                the final model (safetensors), its tokenizer and card
-DIR/result.json          where it ended, and provenance; there when the run is complete
+DIR/checkpoints          TRL's, to resume from, where save_every is not 0
+DIR/model                the final model (safetensors), its tokenizer and card, unless discard_model is set
+DIR/result.json          where it ended, what it took, and provenance; there when the run is complete
 """
 
 from __future__ import annotations
@@ -18,10 +18,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import torch
 from transformers import TrainerCallback
 from transformers.trainer_callback import PrinterCallback
 
 from tpo.llm import models
+from tpo.llm.account import account
 from tpo.llm.card import card
 from tpo.llm.config import TargetPolicyConfig
 from tpo.llm.evaluation import as_text, evaluate
@@ -36,8 +38,13 @@ from tpo.results.provenance import commit, versions
 from tpo.version import __version__
 
 
-def train(recipe: Recipe, resume: bool = False, quiet: bool = False) -> dict[str, Any]:
-    """Run the recipe and return what stands in result.json; a finished run is not run again."""
+def train(
+    recipe: Recipe, resume: bool = False, quiet: bool = False, base: Path | None = None
+) -> dict[str, Any]:
+    """Run the recipe and return what stands in result.json; a finished run is not run again.
+
+    base: where a GGUF file is converted to, for runs that share one; `base` in the run's folder without it.
+    """
     out = Path(recipe.out)
     check_folder(recipe, out, resume)
     done = read_json(out / "result.json")
@@ -46,11 +53,13 @@ def train(recipe: Recipe, resume: bool = False, quiet: bool = False) -> dict[str
         return found
     start = time.perf_counter()
     config = recipe.config()
+    if config.device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats()  # an earlier run in this process had its own
     with config.main_process_first():
-        name = models.prepared(recipe.model, out / "base")
+        name = models.prepared(recipe.model, base or out / "base")
     tokenizer = models.read_tokenizer(name)
     chosen = text_task(recipe, tokenizer)
-    scoring = chosen.scoring(recipe.timeout, recipe.workers)
+    scoring = chosen.scoring(recipe.timeout, recipe.scorers)
     scoring.check()
     trainer = make_trainer(recipe, config, name, tokenizer, chosen, scoring)
     if trainer.accelerator.is_main_process:
@@ -179,8 +188,9 @@ class Evaluator(TrainerCallback):  # type: ignore[misc]
             self._evaluate(state)
 
     def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        """Every `eval_every` steps."""
-        if self.recipe.eval_every and state.global_step % self.recipe.eval_every == 0:
+        """Every `eval_every` steps, or rollout batches."""
+        every = self.recipe.in_steps(self.recipe.eval_every)
+        if every and state.global_step % every == 0:
             self._evaluate(state)
 
     def on_train_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
@@ -209,10 +219,11 @@ def _finished(
     recipe: Recipe, trainer: TargetPolicyTrainer, tokenizer: Any, seconds: float
 ) -> dict[str, Any]:
     out = Path(recipe.out)
-    trainer.save_model(str(out / "model"))
+    steps = trainer.state.global_step
     rewards = [f for f in trainer.reward_funcs if hasattr(f, "failures")]
     result = {
-        "steps": trainer.state.global_step,
+        "steps": steps,
+        **account(read_lines(out / "log.jsonl"), trainer.args, steps),
         "evaluations": read_lines(out / "evaluations.jsonl"),
         "skipped_steps": trainer.skipping.skipped,
         "skips": trainer.skipping.reports,
@@ -220,15 +231,22 @@ def _finished(
         "seconds": seconds,
         "provenance": provenance(trainer),
     }
+    if not recipe.discard_model:
+        _save_model(trainer, tokenizer, out / "model", card(recipe, result))
     if trainer.accelerator.is_main_process:
-        (out / "model" / "training_args.bin").unlink(
-            missing_ok=True
-        )  # a pickle; recipe.json says it all
-        tokenizer.save_pretrained(out / "model")
-        write_text(out / "model" / "README.md", card(recipe, result))
         write_json(out / "result.json", result)
     trainer.accelerator.wait_for_everyone()
     return result
+
+
+def _save_model(
+    trainer: TargetPolicyTrainer, tokenizer: Any, folder: Path, description: str
+) -> None:
+    trainer.save_model(str(folder))
+    if trainer.accelerator.is_main_process:
+        (folder / "training_args.bin").unlink(missing_ok=True)  # a pickle; recipe.json says it all
+        tokenizer.save_pretrained(folder)
+        write_text(folder / "README.md", description)
 
 
 def provenance(trainer: Any) -> dict[str, Any]:

@@ -132,6 +132,18 @@ def steps_to(x: np.ndarray, curve: np.ndarray, threshold: float = 0.01) -> int |
     return int(x[below[0]]) if len(below) else None
 
 
+def first_reach(x: np.ndarray, curve: np.ndarray, threshold: float) -> float | None:
+    """Where a curve first reaches the threshold from below, on straight lines between its points."""
+    above = np.flatnonzero(np.asarray(curve) >= threshold)
+    if not len(above):
+        return None
+    i = int(above[0])
+    if i == 0:
+        return float(x[0])
+    part = (threshold - curve[i - 1]) / (curve[i] - curve[i - 1])
+    return float(x[i - 1] + part * (x[i] - x[i - 1]))
+
+
 def seed_steps(x: np.ndarray, curves: np.ndarray, threshold: float = 0.01) -> np.ndarray:
     """[seeds] each seed's own steps to the threshold; one more than the budget where never."""
     found = [steps_to(x, curve, threshold) for curve in curves]

@@ -18,6 +18,8 @@ from tpo.results.statistics import difference, interval, mean
 
 LEAST = 3
 LEVEL = 0.05
+COUNTS = ("steps", "rollouts")
+"""Metrics that count, and are never level."""
 HOLDS, FAILS, OPEN = "holds", "does not hold", "undecided"
 
 Coords = Mapping[str, Any]
@@ -30,7 +32,8 @@ class Claim:
     rule "less": `method` has a smaller `metric` than each of `than` (all other methods where empty)
     in every setting that matches `where`; with `versus`, it is compared with itself, or `than`, in the
     setting that differs by those coordinates. Rules "below" and "above": against the number `value`.
-    metric: "end" (error over the last episodes), "steps" (to the threshold), or another curve's end.
+    metric: "end" (error over the last episodes), "steps" or "rollouts" (to the threshold), or another
+    curve's end.
     """
 
     text: str
@@ -126,7 +129,7 @@ def compare(left: Outcome, right: Outcome, metric: str) -> Ruling:
         return Ruling(HOLDS, words)
     if low > 0:
         return Ruling(FAILS, words)
-    if metric != "steps" and -level <= low and high <= level:
+    if metric not in COUNTS and -level <= low and high <= level:
         return Ruling(HOLDS, f"{words}, level")
     return Ruling(OPEN, f"{words}, within the noise")
 
@@ -158,8 +161,8 @@ def _shown(metric: str, x: np.ndarray) -> str:
     if not len(x):
         return "without a number"
     middle, centre = float(np.mean(x)), float(np.median(x))
-    if metric == "steps":
-        return f"{middle:.0f} steps (median {centre:.0f})"
+    if metric in COUNTS:
+        return f"{middle:.0f} {metric} (median {centre:.0f})"
     if metric == "end":
         return f"{100 * middle:.3g}% (median {100 * centre:.3g}%)"
     return f"{middle:.3g} (median {centre:.3g})"

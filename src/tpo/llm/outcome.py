@@ -1,0 +1,148 @@
+"""What a comparison found, as far as it got: curves over rollouts, and the summary that the report takes."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tpo.llm.methods import Method
+from tpo.llm.plan import Plan, read
+from tpo.llm.records import MEASURES, Record, Records, curve, records
+from tpo.llm.standing import rows, standings, verdicts
+from tpo.results.files import write_bytes
+from tpo.results.statistics import standard_error
+
+EVALUATED = {
+    "sampled": "held-out accuracy of samples",
+    "greedy": "held-out greedy accuracy",
+    "pass_at_k": "held-out pass@k",
+    "kl": "KL from the start",
+}
+"""Curves of the evaluations."""
+POINTS = 200
+"""At most so many points of a curve go into the summary."""
+TABLE = ("method", "metric", "mean", "median", "iqm", "iqm_low", "iqm_high", "best", "n")
+
+
+def write_curves(plan: Plan) -> None:
+    """curves.npz, whole or not at all."""
+    arrays = {
+        f"{method.folder}/{measure}": np.stack(
+            [curve(one.log, measure, one.run.recipe) for one in found]
+        )
+        for method, found in records(plan).items()
+        for measure in MEASURES
+    }
+    content = io.BytesIO()
+    np.savez(content, **arrays)  # type: ignore[arg-type]
+    write_bytes(plan.folder / "curves.npz", content.getbuffer())
+
+
+def summary(folder: str | Path) -> dict[str, Any]:
+    """The comparison in a folder as the report's schema has it, complete or not."""
+    plan = read(Path(folder))
+    recipe, found = plan.recipe, records(plan)
+    everyone = [one for group in found.values() for one in group]
+    complete = [one.result for one in everyone if one.result is not None]
+    standing = standings(plan, found)
+    failures = [{"run": one.run.title, "error": one.error} for one in everyone if one.error]
+    return {
+        "name": "llm-comparison",
+        "title": f"{Path(recipe.model).name} on {recipe.task}",
+        "source": "tpo train --compare",
+        "about": _about(plan, failures),
+        "command": plan.command,
+        "scale": "custom",
+        "settings": {
+            k: v
+            for k, v in plan.plain()["recipe"].items()
+            if v not in (None, {}, "") and k not in ("steps", "objective")
+        },
+        "x": {"label": "rollouts"},
+        "y": {"label": "accuracy", "log": False},
+        "panels": _panels(plan, found),
+        "table": {"columns": list(TABLE), "rows": [row for one in standing for row in rows(one)]},
+        "verdicts": verdicts(plan, standing),
+        "methods": [one.plain() for one in standing],
+        "failures": failures,
+        "provenance": (complete[0]["provenance"] if complete else {}) | {"seeds": plan.reported},
+        "cost": {
+            "seconds": sum(r["seconds"] for r in complete),
+            "device": complete[0]["provenance"]["device"] if complete else "",
+        },
+        "progress": {"cells_done": len(complete), "cells": len(everyone)},
+    }
+
+
+def _about(plan: Plan, failures: Sequence[Mapping[str, str]]) -> str:
+    recipe = plan.recipe
+    rollouts = recipe.batches * recipe.prompts * recipe.group_size
+    words = (
+        f"{', '.join(m.name for m in plan.methods)} with the same prompts and seeds, {rollouts} rollouts "
+        f"each: {recipe.batches} batches of {recipe.prompts} x {recipe.group_size}. Final accuracy is "
+        "greedy, on held-out prompts; train score is the mean of the last 100 rollout batches."
+    )
+    failed = "; ".join(f"{one['run']} ({one['error']})" for one in failures)
+    return f"{words} Failed: {failed}" if failed else words
+
+
+def _panels(plan: Plan, found: Records) -> list[dict[str, Any]]:
+    held_out = [
+        _panel(title, name, [_evaluated(plan, method, name, group) for method, group in found.items()])
+        for name, title in EVALUATED.items()
+    ]  # fmt: skip
+    logged = [
+        _panel(measure, measure, [_logged(plan, method, measure, group) for method, group in found.items()])
+        for measure in MEASURES
+    ]  # fmt: skip
+    return [panel for panel in held_out if any(s["x"] for s in panel["series"])] + logged
+
+
+def _panel(title: str, measure: str, series: list[dict[str, Any]]) -> dict[str, Any]:
+    y = {"label": title, "log": False}
+    return {"title": title, "coords": {"measure": measure}, "y": y, "series": series}
+
+
+def _evaluated(plan: Plan, method: Method, name: str, group: Sequence[Record]) -> dict[str, Any]:
+    begun = [one for one in group if one.evaluations]
+    steps = sorted({row["step"] for one in begun for row in one.evaluations})
+    values = np.full((len(begun), len(steps)), np.nan)
+    for i, one in enumerate(begun):
+        for row in one.evaluations:
+            if row.get(name) is not None:
+                values[i, steps.index(row["step"])] = row[name]
+    return _series(method, np.array([plan.rollouts(method, s) for s in steps]), values, group)
+
+
+def _logged(plan: Plan, method: Method, measure: str, group: Sequence[Record]) -> dict[str, Any]:
+    recipe = plan.recipe
+    begun = [one for one in group if one.log]
+    values = np.array([curve(one.log, measure, one.run.recipe) for one in begun])
+    x = np.arange(1, recipe.batches + 1) * recipe.prompts * recipe.group_size
+    return _series(method, x, values.reshape(len(begun), recipe.batches), group)
+
+
+def _series(
+    method: Method, x: np.ndarray, values: np.ndarray, group: Sequence[Record]
+) -> dict[str, Any]:
+    """Where every seed that has begun has a value."""
+    n = len(values)
+    reached = np.flatnonzero(~np.isnan(values).any(0)) if n else np.zeros(0, int)
+    kept = reached[:: max(1, -(-len(reached) // POINTS))]
+    thin = values[:, kept]
+    return {
+        "method": method.name,
+        "label": method.label,
+        "x": x[kept].tolist(),
+        "mean": thin.mean(0).tolist() if n else [],
+        "se": standard_error(thin).tolist() if n else [],
+        "median": np.median(thin, 0).tolist() if n else [],
+        "seeds": thin.tolist(),
+        "n": n,
+        "planned": len(group),
+        "done": all(one.result is not None for one in group),
+    }

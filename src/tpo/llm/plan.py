@@ -1,0 +1,137 @@
+"""Plan: what a comparison trains. The same prompts, seeds and number of rollouts for every method."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from tpo.llm.methods import Method, methods
+from tpo.llm.recipe import Recipe, flags, recipe
+from tpo.results.files import read_json
+
+BATCHES = 100
+"""Rollout batches of a comparison that names no number."""
+OF_A_METHOD = ("score", "eta", "objective_options")
+"""Options of the recipe that a comparison takes from its methods alone."""
+ROLLOUT_BATCH = (
+    "generation_batch_size", "steps_per_generation", "gradient_accumulation_steps", "max_steps",
+    "num_generations", "num_iterations", "num_train_epochs", "per_device_train_batch_size",
+)  # fmt: skip
+"""Options of TRL's that decide how many completions are sampled, and for how many steps they serve."""
+
+
+class Run(NamedTuple):
+    """One method with one seed; the recipe's `out` is its folder."""
+
+    method: Method
+    recipe: Recipe
+
+    @property
+    def folder(self) -> Path:
+        """Where it is."""
+        return Path(self.recipe.out)
+
+    @property
+    def title(self) -> str:
+        """For readers."""
+        return f"{self.method.name}, seed {self.recipe.seed}"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Methods on one recipe, whose budget is in rollout batches and whose seed is the first of `seeds`."""
+
+    recipe: Recipe
+    methods: tuple[Method, ...]
+    seeds: int = 1
+
+    def __post_init__(self) -> None:
+        if self.seeds < 1:
+            raise ValueError(f"seeds is {self.seeds}, expected at least 1")
+        if not self.recipe.batches:
+            raise ValueError(
+                "a comparison needs its budget in rollout batches, so that methods with other "
+                f"iterations sample as many completions: give batches, such as {BATCHES}"
+            )
+        for name in OF_A_METHOD:
+            if getattr(self.recipe, name) not in (None, {}):
+                raise ValueError(
+                    f"{name} is {getattr(self.recipe, name)!r} for a comparison: say it with the method "
+                    "that it is for, such as tpo:score=mean"
+                )
+        for name in ROLLOUT_BATCH:
+            if name in self.recipe.trl:
+                raise ValueError(
+                    f"trl holds {name}, and methods of a comparison sample equally many completions: "
+                    "leave it out, and set prompts, group_size, micro_batch and batches"
+                )
+
+    def check(self) -> None:
+        """Let every method name its mistakes, before the first is trained."""
+        for method in self.methods:
+            method.applied(self.recipe).config()
+
+    @property
+    def folder(self) -> Path:
+        """Where the comparison is."""
+        return Path(self.recipe.out)
+
+    @property
+    def reported(self) -> list[int]:
+        """The seeds."""
+        return [self.recipe.seed + i for i in range(self.seeds)]
+
+    def run(self, method: Method, seed: int) -> Run:
+        """A method with one of the seeds."""
+        out = str(self.folder / f"{method.folder}-seed{seed}")
+        return Run(method, replace(method.applied(self.recipe), seed=seed, out=out))
+
+    def runs(self) -> list[Run]:
+        """All of them, seed by seed, so that a part of them compares too."""
+        return [self.run(method, seed) for seed in self.reported for method in self.methods]
+
+    def rollouts(self, method: Method, step: int) -> int:
+        """Completions that a method has sampled at an optimiser step that ends a rollout batch."""
+        iterations = method.applied(self.recipe).iterations
+        return step // iterations * self.recipe.prompts * self.recipe.group_size
+
+    def plain(self) -> dict[str, Any]:
+        """As comparison.json holds it; the folder is wherever that is."""
+        return {
+            "methods": [method.name for method in self.methods],
+            "seeds": self.seeds,
+            "recipe": {k: v for k, v in self.recipe.plain().items() if k != "out"},
+        }
+
+    @property
+    def command(self) -> str:
+        """What makes the comparison again, its folder aside."""
+        words = f"tpo train {flags(self.recipe)} --compare {','.join(m.name for m in self.methods)}"
+        return words + (f" --seeds {self.seeds}" if self.seeds > 1 else "")
+
+
+def read(folder: Path) -> Plan:
+    """The plan of a folder; a clear error where it holds none."""
+    noted = read_json(folder / "comparison.json")
+    if noted is None:
+        raise ValueError(
+            f"{folder} holds no comparison: run tpo train --compare tpo,grpo --out {folder}"
+        )
+    found = noted["plan"]
+    own = Recipe(**{**found["recipe"], "out": str(folder)})
+    return Plan(own, methods(found["methods"]), found["seeds"])
+
+
+def planned(
+    compare: Mapping[str, Any], options: Mapping[str, Any], preset: str | None = None
+) -> Plan:
+    """A plan from what a comparison takes (`compare`, `seeds`) and options of a recipe."""
+    if "steps" in options:
+        raise ValueError(
+            f"steps is {options['steps']}, and a comparison counts rollout batches, which methods may "
+            "pass over several times: give --batches instead"
+        )
+    asked = {"batches": BATCHES, **options}
+    return Plan(recipe(asked, preset=preset), methods(compare["compare"]), compare.get("seeds", 1))

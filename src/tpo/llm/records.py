@@ -1,0 +1,68 @@
+"""What the runs of a comparison left, and their logs as curves over rollout batches."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tpo.llm.files import read_lines
+from tpo.llm.methods import Method
+from tpo.llm.plan import Plan, Run
+from tpo.llm.recipe import Recipe
+from tpo.results.files import read_json
+
+MEASURES = ("reward", "entropy", "completions/mean_length", "groups/zero_variance")
+"""Curves of the log."""
+
+
+class Record(NamedTuple):
+    """What a run left so far."""
+
+    run: Run
+    log: list[dict[str, Any]]
+    evaluations: list[dict[str, Any]]
+    result: dict[str, Any] | None
+    error: str | None
+
+    @classmethod
+    def read(cls, run: Run) -> Record:
+        """From its folder."""
+        failed = read_json(run.folder / "failed.json")
+        return cls(
+            run,
+            read_lines(run.folder / "log.jsonl"),
+            read_lines(run.folder / "evaluations.jsonl"),
+            read_json(run.folder / "result.json"),
+            failed["error"] if failed else None,
+        )
+
+
+Records = Mapping[Method, Sequence[Record]]
+
+
+def records(plan: Plan) -> dict[Method, list[Record]]:
+    """Every seed of every method."""
+    return {
+        method: [Record.read(plan.run(method, seed)) for seed in plan.reported]
+        for method in plan.methods
+    }
+
+
+def curve(log: Sequence[Mapping[str, Any]], measure: str, recipe: Recipe) -> np.ndarray:
+    """[rollout batches] a measure, the mean over the passes that have it.
+
+    Where a batch has none the last one stands; NaN before the first and after the last step.
+    """
+    found: list[list[float]] = [[] for _ in range(recipe.batches)]
+    for row in log:
+        batch = (row["step"] - 1) // recipe.iterations
+        if isinstance(row.get(measure), (int, float)) and 0 <= batch < recipe.batches:
+            found[batch].append(row[measure])
+    values = np.array([np.mean(x) if x else np.nan for x in found])
+    reached = -(-log[-1]["step"] // recipe.iterations) if log else 0
+    for i in range(1, min(reached, recipe.batches)):
+        if np.isnan(values[i]):
+            values[i] = values[i - 1]
+    return values

@@ -1,0 +1,185 @@
+"""Comparisons of methods: their names, equal rollouts, several runs at a time, and what is left when one fails."""
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("trl")
+
+from tiny_training import flags
+from tpo.cli import main
+from tpo.llm import summary
+from tpo.llm.methods import method, methods
+from tpo.llm.plan import Plan
+from tpo.llm.recipe import Recipe
+
+METHODS = "tpo,tpo:eta=0.5:score=mean,grpo:iterations=2"
+
+
+def asked(place: Path, out: str, compare: str = "tpo,grpo", **changes: Any) -> list[str]:
+    options = {"steps": None, "batches": 2, "save_every": 0, "compare": compare, **changes}
+    return [*flags(place, out, **options), "--discard-model"]
+
+
+def result(run: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((run / "result.json").read_text())
+    return found
+
+
+def test_a_method_has_one_name_however_it_is_spelled() -> None:
+    one = method("tpo:score=mean:eta=.50")
+    assert one == method("tpo:eta=5e-1:score=mean")
+    assert one.name == "tpo:eta=0.5:score=mean"
+    assert one.folder == "tpo-eta-0.5-score-mean"
+    assert one.label == "TPO eta=0.5 score=mean"
+    assert method(one.name) == one
+    base = Recipe("m", "gsm8k", batches=3, learning_rate=1e-3)
+    made = method("grpo:iterations=4:clip=0.1").applied(base)
+    assert (made.objective, made.iterations, made.steps) == ("grpo", 4, 12)
+    assert made.objective_options == {"clip": 0.1}
+    assert made.learning_rate == 1e-3
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("tpo,grpo:etaa=1", "objective 'grpo' has no option 'etaa'.*Options: learning_rate, iterations, beta, clip"),
+        ("tpo,grpo:eta=1", "objective 'grpo' has no option 'eta'"),
+        ("tpo,tppo", "unknown objective 'tppo'. Did you mean 'tpo'"),
+        ("tpo:eta,grpo", "method 'tpo:eta' holds 'eta', expected OPTION=VALUE"),
+        ("tpo:eta=1:eta=2,grpo", "holds eta twice"),
+        ("tpo:iterations=few,grpo", "iterations is 'few', expected a whole number"),
+        ("tpo:eta=1,tpo:eta=1.0", "compare holds tpo:eta=1.0 2 times"),
+        ("tpo", "compare holds tpo: give two or more"),
+    ],
+)  # fmt: skip
+def test_wrong_methods_name_themselves(text: str, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        methods(text)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"batches": 0}, "needs its budget in rollout batches"),
+        ({"score": "mean"}, "score is 'mean' for a comparison: say it with the method"),
+        ({"trl": {"generation_batch_size": 8}}, "trl holds generation_batch_size"),
+    ],
+)
+def test_unequal_comparisons_cannot_be_planned(changes: dict[str, Any], words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        Plan(Recipe("m", "gsm8k", **{"batches": 4, **changes}), methods("tpo,grpo"))
+
+
+def test_two_at_a_time_is_what_one_at_a_time_is(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Methods with one and two passes sample equally many completions; nothing but numbers is kept."""
+    assert main(asked(place, "one", METHODS, eval_every=1)) == 0
+    assert main([*asked(place, "two", METHODS, eval_every=1), "--workers=2"]) == 0
+    assert "3 of 3: " in capsys.readouterr().err
+    for name, steps in {"tpo": 2, "tpo-eta-0.5-score-mean": 2, "grpo-iterations-2": 4}.items():
+        runs = [place / out / f"{name}-seed0" for out in ("one", "two")]
+        one, two = map(result, runs)
+        assert one["evaluations"] == two["evaluations"]
+        assert (one["steps"], one["rollouts"]) == (steps, 16)
+        assert one["sampled_tokens"] == 16 * 8  # a tiny random model never ends
+        assert one["seconds_per_step"]["step"] > 0
+        assert one["peak_memory"] is None  # no GPU
+        assert [row["step"] for row in one["evaluations"]] == [0, steps // 2, steps]
+        assert not [path for run in runs for path in run.rglob("*.safetensors")]
+    found = summary(place / "two")
+    assert found["progress"] == {"cells_done": 3, "cells": 3}
+    assert [s["x"] for s in found["panels"][0]["series"]] == [[0, 8, 16]] * 3
+
+
+def _worker_of(run: Path) -> int:
+    """The process that trains this run: what it prints goes there."""
+    for place in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):  # it ended meanwhile
+            if os.readlink(place / "fd/1") == str(run / "output.txt") and (
+                b"spawn_main" in (place / "cmdline").read_bytes()
+            ):
+                return int(place.name)
+    raise ProcessLookupError(run)
+
+
+def test_a_run_that_fails_leaves_the_others_alone(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One run raises, another's process is killed; --resume completes both."""
+    broken = place / "both/grpo-seed0"
+    broken.mkdir(parents=True)
+    (broken / "recipe.json").write_text('{"model": "another"}')
+    command = [*asked(place, "both", batches=30), "--workers=2", "--seeds=2"]
+
+    def kill_one() -> None:
+        run = place / "both/tpo-seed0"
+        while not (run / "log.jsonl").exists():
+            time.sleep(0.01)
+        os.kill(_worker_of(run), signal.SIGKILL)
+
+    thread = threading.Thread(target=kill_one)
+    thread.start()
+    assert main(command) == 1
+    thread.join()
+    shown = capsys.readouterr().out
+    assert "failed: grpo, seed 0: ValueError" in shown
+    assert "failed: tpo, seed 0: its process died (killed by signal 9)" in shown
+    assert summary(place / "both")["progress"] == {"cells_done": 2, "cells": 4}
+    (broken / "recipe.json").unlink()
+    assert main([*command, "--resume"]) == 0
+    assert summary(place / "both")["progress"] == {"cells_done": 4, "cells": 4}
+    assert not list(place.glob("both/*/failed.json"))
+
+
+def test_ctrl_c_stops_all_and_says_how_to_go_on(place: Path) -> None:
+    code = "import sys; from tpo.cli import main; sys.exit(main(sys.argv[1:]))"
+    command = [*asked(place, "both", batches=1000), "--workers=2"]
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, *command], stderr=subprocess.PIPE, text=True, start_new_session=True
+    )  # fmt: skip
+    end = time.monotonic() + 120
+    while len(list(place.glob("both/*/log.jsonl"))) < 2:
+        assert time.monotonic() < end
+        assert process.poll() is None
+        time.sleep(0.01)
+    os.kill(process.pid, signal.SIGINT)
+    _, shown = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "stopped: the same command with --resume goes on" in shown
+    end = time.monotonic() + 20
+    while _someone_is_left(process.pid):
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+def _someone_is_left(group: int) -> bool:
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def test_a_file_may_hold_the_comparison(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = place / "mine.yaml"
+    path.write_text("compare: [tpo, grpo:iterations=2]\nseeds: 1\nworkers: 1\n")
+    command = [*flags(place, "run", steps=None, batches=1), f"--config={path}"]
+    assert main(command) == 0
+    assert "grpo:iterations=2" in capsys.readouterr().out
+    assert result(place / "run/grpo-iterations-2-seed0")["steps"] == 2
+    assert main(flags(place, "other", compare="tpo,grpo")) == 2
+    assert "give --batches instead" in capsys.readouterr().err
+    assert main(flags(place, "other", seeds=2)) == 2
+    assert "seeds is of a comparison: give --compare" in capsys.readouterr().err
+    assert not (place / "other").exists()
