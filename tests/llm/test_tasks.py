@@ -185,3 +185,37 @@ def test_scoring_options() -> None:
     conversation: list[dict[str, Any]] = [{"role": "assistant", "content": "hi"}]
     assert text_of(conversation) == "hi"
     assert text_of([]) == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "check"),
+    [
+        ("sort", {"length": 3}, lambda q, a: sorted(q.split(), key=int) == a.split() and len(a.split()) == 3),
+        ("subtract", {}, lambda q, a: eval(q) == int(a) >= 0),
+        ("add", {}, lambda q, a: eval(q) == int(a.rpartition("= ")[2]) and eval(a.replace(" = ", "==").replace(", ", " and "))),
+        ("digits", {}, lambda q, a: sum(map(int, q.split())) == int(a)),
+        ("reverse", {"length": 5}, lambda q, a: q == a[::-1] and len(a) == 5),
+        ("count", {}, lambda q, a: len(a.split()) == int(q.split()[2]) - int(q.split()[0]) + 1),
+    ],
+)  # fmt: skip
+def test_toys_ask_what_they_answer(name: str, options: dict[str, Any], check: Any) -> None:
+    made = task(f"toy:{name}", options, size=40, held_out=10)
+    for part in (made.train, made.held_out):
+        for row in part:
+            question = row["prompt"][-1]["content"].rpartition(". ")[2]
+            assert check(question, row["answer"]), (question, row["answer"])
+            assert [turn["role"] for turn in row["prompt"]] == ["user", "assistant"] * 3 + ["user"]
+    asked = [str(p[-1]) for part in (made.train, made.held_out) for p in part["prompt"]]
+    shown = {str(turn) for turn in made.train[0]["prompt"][:-1]}
+    assert len({*asked}) == 50
+    assert not shown & {*asked}
+    assert made.scoring().scorer["name"] == "exact"
+
+
+def test_a_toy_that_cannot_be_made_says_why() -> None:
+    with pytest.raises(ValueError, match=r"unknown toy task 'sotr'.*sort"):
+        task("toy:sotr")
+    with pytest.raises(ValueError, match=r"task_options do not fit toy:sort.*lenght"):
+        task("toy:sort", {"lenght": 3})
+    with pytest.raises(ValueError, match="toy:digits has fewer than 2100 different questions"):
+        task("toy:digits", {"length": 2})

@@ -13,7 +13,7 @@ PRESETS = ("paper", "small")
 
 _OPTIONS: dict[str, tuple[Any, str]] = {
     "model": (str, "a hub name, a folder, or a .gguf file"),
-    "task": (str, "gsm8k, gsm8k:FOLDER, gym:NAME (reasoning-gym), or a .jsonl file"),
+    "task": (str, "gsm8k, gsm8k:FOLDER, gym:NAME (reasoning-gym), toy:NAME, or a .jsonl file"),
     "objective": (str, "a name of tpo.objectives(), without a critic (tpo)"),
     "out": (str, "folder of the run (tpo-output)"),
     "score": (str, "sequence score: sum, mean, ratio, mean_ratio (ratio for tpo)"),
@@ -58,7 +58,7 @@ _FLAGS = {
     "cpu": "train on the CPU",
 }
 _TABLES = {
-    "task_options": "options of a gym dataset, as JSON",
+    "task_options": "options of a gym dataset or a toy, as JSON",
     "objective_options": "options of the objective, as JSON",
     "trl": "further options of TRL's GRPOConfig, as JSON",
 }

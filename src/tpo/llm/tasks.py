@@ -1,7 +1,7 @@
-"""Text tasks: prompts with what the scorer needs, and the scorer. GSM8K, reasoning-gym, a user's JSONL.
+"""Text tasks: prompts with what the scorer needs, and the scorer. GSM8K, reasoning-gym, toys, a user's JSONL.
 
-A task is named by one string: `gsm8k`, `gsm8k:FOLDER`, `gym:NAME` (any dataset of reasoning-gym), or the path
-of a JSONL file with `prompt` and `answer`.
+A task is named by one string: `gsm8k`, `gsm8k:FOLDER`, `gym:NAME` (any dataset of reasoning-gym), `toy:NAME`
+(made on the spot, for small models), or the path of a JSONL file with `prompt` and `answer`.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from tpo.checks import close_match
 from tpo.llm.scorers import EXTRACT, NAMED
 from tpo.llm.scoring import Scoring
+from tpo.llm.toys import make
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -57,7 +58,7 @@ def task(
 ) -> Task:
     """The task of that name, its prompts as one user message each.
 
-    `options` go to reasoning-gym; `hint` is added to every prompt (a fitting one by default, "" for none);
+    `options` go to reasoning-gym or the toy; `hint` is added to every prompt (a fitting one by default, "" for none);
     `extract` is how reasoning-gym answers are taken from a completion (tag, number or text); `threshold` makes
     partial scores 0 or 1; `scorer` is a name of `tpo.llm.scorers.NAMED` or module:function, for a JSONL file.
     """
@@ -71,11 +72,13 @@ def task(
     if name.startswith("gym:"):
         made = {"seed": seed, "size": size + held_out, **(options or {})}
         return _gym(name, made, hint, extract, threshold, held_out)
+    if name.startswith("toy:"):
+        return _toy(name, options or {}, size, held_out, seed)
     if name.endswith((".jsonl", ".json")):
         return _jsonl(Path(name), scorer or "exact", hint or "", threshold, held_out)
     raise ValueError(
         f"unknown task {name!r}: use gsm8k, gsm8k:FOLDER, gym:NAME (a dataset of reasoning-gym, such as "
-        "gym:chain_sum), or the path of a .jsonl file with prompt and answer"
+        "gym:chain_sum), toy:NAME (such as toy:sort), or the path of a .jsonl file with prompt and answer"
     )
 
 
@@ -140,6 +143,12 @@ def _gym(
         ("index",),
         threshold,
     )
+
+
+def _toy(name: str, options: Mapping[str, Any], size: int, held_out: int, seed: int) -> Task:
+    made = make(name.partition(":")[2], options, size + held_out, seed)
+    rows = [one._asdict() for one in made]
+    return Task(name, *_datasets(_columns(rows[:size]), _columns(rows[size:])), {"name": "exact"})
 
 
 def _jsonl(path: Path, scorer: str, hint: str, threshold: float | None, held_out: int) -> Task:

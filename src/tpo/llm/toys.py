@@ -1,0 +1,107 @@
+"""Text tasks that are made on the spot, for models too small for the usual ones. A task is a function.
+
+Each makes a question and its answer from a random source. Three worked examples go before every question, as
+turns of the conversation, so that a small model knows the form; whether the answer is right is up to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from random import Random
+from typing import Any, NamedTuple
+
+from tpo.checks import close_match
+
+EXAMPLES = 3
+LETTERS = "abcdefghijklmnoprstuvw"
+
+
+def _numbers(draw: Random, n: int) -> list[int]:
+    """Numbers of two digits."""
+    return [draw.randint(10, 99) for _ in range(n)]
+
+
+def _joined(values: Any) -> str:
+    return " ".join(map(str, values))
+
+
+def sort(draw: Random, length: int = 4) -> tuple[str, str]:
+    """Sort the numbers from small to large."""
+    x = _numbers(draw, length)
+    return _joined(x), _joined(sorted(x))
+
+
+def subtract(draw: Random) -> tuple[str, str]:
+    """Subtract."""
+    b, a = sorted(_numbers(draw, 2))
+    return f"{a} - {b}", str(a - b)
+
+
+def add(draw: Random) -> tuple[str, str]:
+    """Add step by step."""
+    a, b, c = _numbers(draw, 3)
+    return f"{a} + {b} + {c}", f"{a} + {b} = {a + b}, {a + b} + {c} = {a + b + c}"
+
+
+def digits(draw: Random, length: int = 4) -> tuple[str, str]:
+    """Add the digits."""
+    x = [draw.randint(1, 9) for _ in range(length)]
+    return _joined(x), str(sum(x))
+
+
+def reverse(draw: Random, length: int = 4) -> tuple[str, str]:
+    """Reverse the letters."""
+    x = draw.choices(LETTERS, k=length)
+    return "".join(x), "".join(reversed(x))
+
+
+def count(draw: Random, length: int = 32) -> tuple[str, str]:
+    """Count from the first number to the second, every number once."""
+    a = draw.randint(1, 60)
+    b = a + length + draw.randint(-4, 4)
+    return f"{a} to {b}", _joined(range(a, b + 1))
+
+
+Toy = Callable[..., tuple[str, str]]
+TOYS: dict[str, Toy] = {f.__name__: f for f in (sort, subtract, add, digits, reverse, count)}
+
+
+class Made(NamedTuple):
+    """A question as a conversation, and its answer."""
+
+    prompt: list[dict[str, str]]
+    answer: str
+
+
+def make(name: str, options: Mapping[str, Any], n: int, seed: int) -> list[Made]:
+    """The first n questions of a toy task, no question twice where there are enough of them."""
+    if name not in TOYS:
+        hint = close_match(name, list(TOYS))
+        raise ValueError(f"unknown toy task {name!r}.{hint} Valid names: {', '.join(TOYS)}")
+    toy, draw = TOYS[name], Random(seed)
+    try:
+        shown = [toy(draw, **options) for _ in range(EXAMPLES)]
+    except TypeError as error:
+        raise ValueError(f"task_options do not fit toy:{name}: {error}") from error
+    found = dict(shown)
+    for _ in range(20 * n):
+        found.setdefault(*toy(draw, **options))
+        if len(found) == n + len(shown):
+            break
+    else:
+        raise ValueError(
+            f"toy:{name} has fewer than {n} different questions: lower size or held_out, or raise length"
+        )
+    asked = list(found.items())[len(shown) :]
+    return [Made(_conversation(str(toy.__doc__), shown, question), answer) for question, answer in asked]
+
+
+def _conversation(
+    instruction: str, shown: list[tuple[str, str]], question: str
+) -> list[dict[str, str]]:
+    turns = [
+        {"role": role, "content": text}
+        for asked, answered in shown
+        for role, text in (("user", f"{instruction} {asked}"), ("assistant", answered))
+    ]
+    return [*turns, {"role": "user", "content": f"{instruction} {question}"}]
