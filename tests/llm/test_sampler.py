@@ -18,6 +18,7 @@ from transformers import (
     set_seed,
 )
 
+from tpo.llm.evaluation import drift
 from tpo.llm.sampler import KNOWN, Sampler, fits
 
 SHAPE = {
@@ -80,7 +81,9 @@ def test_samples_follow_the_probabilities_of_the_model() -> None:
             (model(torch.tensor([[*prompt, a]])).logits[0, -1] / heat).softmax(-1)
             for a in range(12)
         ]
-    expected = {(a, b): float(first[a] * nexts[a][b]) for a in range(12) for b in range(12) if a != 1}
+    expected = {
+        (a, b): float(first[a] * nexts[a][b]) for a in range(12) for b in range(12) if a != 1
+    }
     expected[(1,)] = float(first[1])
     square = sum((pairs[k] - n * p) ** 2 / (n * p) for k, p in expected.items() if n * p > 5)
     cells = sum(n * p > 5 for p in expected.values())
@@ -125,3 +128,20 @@ def test_the_same_seed_draws_the_same() -> None:
         set_seed(seed)
         draws.append(draw(PROMPTS))
     assert [a == b for a, b in pairwise(draws)] == [True, False]
+
+
+def test_drift_is_the_kl_of_first_tokens() -> None:
+    """One token after one prompt: the mean log-ratio of samples is KL(pi‖start) up to sampling noise."""
+    model, start = made(CONFIGS["llama"]), made(CONFIGS["llama"])
+    with torch.no_grad():
+        start.lm_head.weight += 0.3 * torch.randn_like(start.lm_head.weight)
+        here, there = (
+            m(torch.tensor([[3, 4]])).logits[0, -1].double().log_softmax(-1) for m in (model, start)
+        )
+    set_seed(0)
+    n = 4000
+    drawn = sampler(model, tokens=1, rows=n)([[3, 4]] * n)
+    exact = (here.exp() * (here - there)).sum().item()
+    noise = (here.exp() * (here - there - exact) ** 2).sum().sqrt().item() / n**0.5
+    assert drift(model, start, [[3, 4]] * n, drawn, 1.0) == pytest.approx(exact, abs=4 * noise)
+    assert exact > 8 * noise

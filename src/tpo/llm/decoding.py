@@ -20,7 +20,7 @@ ATTENTION = "tpo_decoding"
 def attention(
     module: Any, query: Tensor, key: Tensor, value: Tensor, mask: Tensor, **options: Any
 ) -> tuple[Tensor, None]:
-    """Attention of one token to the slots [N, 1, 1, L] that hold something; heads that share keys read them once."""
+    """Attention of one token to the filled slots [N, 1, 1, L]; heads that share keys read them once."""
     if query.shape[2] > 1:
         found: tuple[Tensor, None] = sdpa_attention_forward(
             module, query, key, value, mask, **options
@@ -40,6 +40,7 @@ class Prefill:
     """A cache that keeps the keys and values of whole prompts, layer by layer."""
 
     def __init__(self) -> None:
+        """Empty."""
         self.layers: list[tuple[Tensor, Tensor]] = []
 
     def update(self, key: Tensor, value: Tensor, *_: Any, **__: Any) -> tuple[Tensor, Tensor]:
@@ -90,6 +91,7 @@ class Decoder:
     def __init__(
         self, model: Any, like: Prefill, rows: int, width: int, tokens: int, ends: Tensor, pad: int
     ) -> None:
+        """Nothing is decoded before `start`; rows end with one of `ends`."""
         device = ends.device
         self.model, self.ends, self.pad = model, ends, pad
         self.rows, self.width = rows, width
@@ -149,7 +151,7 @@ class Decoder:
 def _recorded(step: Callable[[], None]) -> Callable[[], None]:
     """The step as a CUDA graph; the random state is left as it was."""
     with torch.random.fork_rng([torch.cuda.current_device()]):
-        side = torch.cuda.Stream()
+        side = torch.cuda.Stream()  # type: ignore[no-untyped-call]
         side.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(side):
             step()  # libraries set themselves up outside the recording

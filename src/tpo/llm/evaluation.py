@@ -1,4 +1,4 @@
-"""Evaluation on held-out prompts: greedy accuracy and pass@k, by the same scorer as in training."""
+"""Evaluation on held-out prompts: greedy accuracy, pass@k and how far the model has moved."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ from typing import Any, NamedTuple
 
 import torch
 
+from tpo.llm.sampler import Sampler
 from tpo.llm.scoring import Scoring
+
+Tokens = list[int]
 
 
 class Evaluation(NamedTuple):
@@ -26,6 +29,8 @@ class Evaluation(NamedTuple):
     """completions that could not be scored; they count as not solved"""
     examples: list[dict[str, Any]]
     """the first few greedy completions with their scores"""
+    kl: float | None = None
+    """nats per completion from the model at the start, KL(pi‖pi_start) by the samples; None: not asked for"""
 
 
 def pass_at(n: int, solved: int, k: int) -> float:
@@ -47,23 +52,32 @@ def evaluate(
     batch_size: int = 16,
     success: float = 0.5,
     seed: int = 0,
+    sampler: Sampler | None = None,
+    start: Any = None,
 ) -> Evaluation:
-    """Greedy accuracy and pass@k on `held_out`; the global random state is left as it was."""
+    """Greedy accuracy and pass@k on `held_out`; the global random state is left as it was.
+
+    Completions come from `sampler` if one is given, else from transformers' `generate`. `start` is the model at
+    the start of training, to measure the distance from.
+    """
     prompts = list(held_out["prompt"])
     columns = {name: list(held_out[name]) for name in held_out.column_names if name != "prompt"}
+    texts = [as_text(tokenizer, prompt) for prompt in prompts]
+    ids: list[Tokens] = tokenizer(texts, add_special_tokens=False)["input_ids"]
     before = scoring.failures.total
-    options = {"max_new_tokens": max_new_tokens, "batch_size": batch_size}
     training = model.training
     model.eval()
-    devices = [model.device] if model.device.type == "cuda" else []
-    with torch.random.fork_rng(devices):
+    draw = sampler or Generate(model, tokenizer, max_new_tokens, batch_size)
+    with torch.random.fork_rng(_devices(model)):
         torch.manual_seed(seed)
-        greedy = completions(model, tokenizer, prompts, **options, do_sample=False)
-        repeated = [p for p in prompts for _ in range(k)]
-        samples = completions(
-            model, tokenizer, repeated, **options, do_sample=True, temperature=temperature
-        )
+        greedy_ids = draw(ids, None)
+        repeated = [p for p in ids for _ in range(k)]
+        sample_ids = draw(repeated, temperature)
+    kl = None if start is None else drift(model, start, repeated, sample_ids, temperature)
     model.train(training)
+    greedy, samples = (
+        tokenizer.batch_decode(rows, skip_special_tokens=True) for rows in (greedy_ids, sample_ids)
+    )
     greedy_scores = [s or 0.0 for s in scoring(greedy, **columns)]
     more = {name: [x for x in values for _ in range(k)] for name, values in columns.items()}
     scores = [s or 0.0 for s in scoring(samples, **more)]
@@ -79,41 +93,85 @@ def evaluate(
             {"prompt": _text(p), "completion": c, "score": s}
             for p, c, s in list(zip(prompts, greedy, greedy_scores, strict=True))[:5]
         ],
+        kl=kl,
     )
 
 
-def completions(
-    model: Any,
-    tokenizer: Any,
-    prompts: Sequence[Any],
-    *,
-    max_new_tokens: int,
-    batch_size: int,
-    **sampling: Any,
-) -> list[str]:
-    """One completion per prompt, as text."""
-    found: list[str] = []
-    texts = [as_text(tokenizer, prompt) for prompt in prompts]
-    for start in range(0, len(texts), batch_size):
-        batch = tokenizer(
-            texts[start : start + batch_size],
-            return_tensors="pt",
-            padding=True,
-            padding_side="left",
-            add_special_tokens=False,
-        ).to(model.device)
-        with torch.no_grad():
-            out = model.generate(
+class Generate:
+    """Completions by transformers' own `generate`, for models that the sampler does not fit."""
+
+    def __init__(self, model: Any, tokenizer: Any, tokens: int, rows: int) -> None:
+        """At most so many tokens, and rows at a time."""
+        self.model, self.tokenizer, self.tokens, self.rows = model, tokenizer, tokens, rows
+
+    @torch.no_grad()
+    def __call__(self, prompts: Sequence[Tokens], temperature: float | None) -> list[Tokens]:
+        """One completion per prompt; temperature None takes the likeliest tokens."""
+        sampling: dict[str, Any] = (
+            {"do_sample": False}
+            if temperature is None
+            else {"do_sample": True, "temperature": temperature, "top_k": 0, "top_p": 1.0}
+        )
+        found: list[Tokens] = []
+        for first in range(0, len(prompts), self.rows):
+            batch = self.tokenizer.pad(
+                {"input_ids": list(prompts[first : first + self.rows])},
+                padding_side="left",
+                return_tensors="pt",
+            ).to(self.model.device)
+            out = self.model.generate(
                 input_ids=batch["input_ids"],
                 attention_mask=batch["attention_mask"],
-                max_new_tokens=max_new_tokens,
-                pad_token_id=tokenizer.pad_token_id,
+                max_new_tokens=self.tokens,
+                pad_token_id=self.tokenizer.pad_token_id,
                 disable_compile=True,
-                **(sampling | {"top_k": 0, "top_p": 1.0} if sampling["do_sample"] else sampling),
+                **sampling,
             )
-        rows = out[:, batch["input_ids"].shape[1] :]
-        found += tokenizer.batch_decode(rows, skip_special_tokens=True)
-    return found
+            found += out[:, batch["input_ids"].shape[1] :].tolist()
+        return [self._cut(row) for row in found]
+
+    def _cut(self, row: Tokens) -> Tokens:
+        """Up to and with its first end."""
+        ends = self.model.generation_config.eos_token_id
+        ends = ends if isinstance(ends, list) else [ends]
+        last = next((i for i, token in enumerate(row) if token in ends), len(row) - 1)
+        return row[: last + 1]
+
+
+@torch.no_grad()
+def drift(
+    model: Any,
+    start: Any,
+    prompts: Sequence[Tokens],
+    completions: Sequence[Tokens],
+    temperature: float,
+    rows: int = 64,
+) -> float:
+    """The mean over completions of Σ_t log pi(y_t) - log pi_start(y_t), sampled from pi at this temperature."""
+    total = 0.0
+    for first in range(0, len(prompts), rows):
+        part = slice(first, first + rows)
+        pairs = list(zip(prompts[part], completions[part], strict=True))
+        width = max(len(p) + len(c) for p, c in pairs)
+        ids = torch.zeros(len(pairs), width, dtype=torch.long)
+        own = torch.zeros(len(pairs), width, dtype=torch.bool)
+        for i, (p, c) in enumerate(pairs):
+            ids[i, : len(p) + len(c)] = torch.tensor([*p, *c])
+            own[i, len(p) : len(p) + len(c)] = True
+        ids, own = ids.to(model.device), own.to(model.device)
+        here, there = (_log_probs(one, ids, temperature) for one in (model, start))
+        total += ((here - there) * own[:, 1:]).sum().item()
+    return total / len(prompts)
+
+
+def _log_probs(model: Any, ids: torch.Tensor, temperature: float) -> torch.Tensor:
+    """[n, L - 1] of each token after the first; padding is behind, where no token looks."""
+    logits = model(input_ids=ids).logits[:, :-1].float() / temperature
+    return logits.log_softmax(-1).gather(-1, ids[:, 1:, None])[..., 0]
+
+
+def _devices(model: Any) -> list[Any]:
+    return [model.device] if model.device.type == "cuda" else []
 
 
 def as_text(tokenizer: Any, prompt: Any) -> str:

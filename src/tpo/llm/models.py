@@ -76,3 +76,12 @@ def read_tokenizer(model: str) -> Any:
     if tokenizer.pad_token is None:
         tokenizer.pad_token = tokenizer.eos_token
     return tokenizer
+
+
+def read_model(model: str, like: Any) -> Any:
+    """The model of that name, on the device and in the precision of another, not to be trained."""
+    from transformers import AutoModelForCausalLM
+
+    weight = next(like.parameters())
+    read = AutoModelForCausalLM.from_pretrained(model, dtype=weight.dtype)
+    return read.to(weight.device).eval().requires_grad_(False)

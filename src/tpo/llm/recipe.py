@@ -75,6 +75,8 @@ class Recipe:
     """steps, or rollout batches where `batches` is given; 0 evaluates before and after only"""
     eval_samples: int = 8
     """completions per held-out prompt for pass@k"""
+    eval_kl: bool = False
+    """whether the last evaluation measures how far the model moved from its start"""
     save_every: int = 50
     """counted like eval_every; 0 keeps no checkpoint, and an interrupted run starts anew"""
     discard_model: bool = False

@@ -18,7 +18,7 @@ Tensor = torch.Tensor
 KNOWN = ("llama", "mistral", "qwen2", "qwen3")
 """Model types whose every layer attends to all tokens before it, as the decoder does; tested one by one."""
 LOOK = 8
-"""So many steps between two looks at whether all rows have ended: a look makes the processor wait for the device."""
+"""So many steps between two looks at whether all rows have ended; a look waits for the device."""
 MULTIPLE = 64
 """Prompts are padded to a multiple of this on a GPU, so that a graph serves many batches."""
 
@@ -77,7 +77,7 @@ class Sampler:
     def __call__(
         self, prompts: Sequence[Sequence[int]], temperature: float | None = 1.0
     ) -> list[list[int]]:
-        """A completion for each prompt (given K times, read once); temperature None takes the likeliest tokens."""
+        """A completion for each prompt; one that comes K times is read once. None: the likeliest tokens."""
         self._read_weights()
         blocks = range(0, len(prompts), self.rows)
         found = [

@@ -58,9 +58,10 @@ def task(
 ) -> Task:
     """The task of that name, its prompts as one user message each.
 
-    `options` go to reasoning-gym or the toy; `hint` is added to every prompt (a fitting one by default, "" for none);
-    `extract` is how reasoning-gym answers are taken from a completion (tag, number or text); `threshold` makes
-    partial scores 0 or 1; `scorer` is a name of `tpo.llm.scorers.NAMED` or module:function, for a JSONL file.
+    `options` go to reasoning-gym or the toy; `hint` is added to every prompt (a fitting one by default, "" for
+    none; toys have worked examples instead); `extract` is how reasoning-gym answers are taken from a completion
+    (tag, number or text); `threshold` makes partial scores 0 or 1; `scorer` is a name of
+    `tpo.llm.scorers.NAMED` or module:function, for a JSONL file.
     """
     if extract not in EXTRACT:
         raise ValueError(f"extract is {extract!r}, expected one of {', '.join(EXTRACT)}")

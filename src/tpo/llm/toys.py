@@ -93,7 +93,9 @@ def make(name: str, options: Mapping[str, Any], n: int, seed: int) -> list[Made]
             f"toy:{name} has fewer than {n} different questions: lower size or held_out, or raise length"
         )
     asked = list(found.items())[len(shown) :]
-    return [Made(_conversation(str(toy.__doc__), shown, question), answer) for question, answer in asked]
+    return [
+        Made(_conversation(str(toy.__doc__), shown, question), answer) for question, answer in asked
+    ]
 
 
 def _conversation(

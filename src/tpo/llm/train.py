@@ -67,7 +67,7 @@ def train(
     trainer.remove_callback(PrinterCallback)
     progress = Progress(trainer, out, recipe.samples, quiet)
     trainer.add_callback(progress)
-    trainer.add_callback(Evaluator(trainer, recipe, chosen, scoring.apart()))
+    trainer.add_callback(Evaluator(trainer, recipe, name, chosen, scoring.apart()))
     checkpoint = last_checkpoint(Path(trainer.args.output_dir)) if resume else None
     try:
         trainer.train(resume_from_checkpoint=checkpoint)
@@ -172,10 +172,15 @@ class Evaluator(TrainerCallback):  # type: ignore[misc]
     """Evaluates on held-out prompts before, every so often, and after; into DIR/evaluations.jsonl."""
 
     def __init__(
-        self, trainer: TargetPolicyTrainer, recipe: Recipe, chosen: Task, scoring: Scoring
+        self,
+        trainer: TargetPolicyTrainer,
+        recipe: Recipe,
+        start: str,
+        chosen: Task,
+        scoring: Scoring,
     ) -> None:
-        """With a count of its own, so that failures in evaluation are not counted for training."""
-        self.trainer, self.recipe, self.task = trainer, recipe, chosen
+        """`start` names the model at the start; `scoring` has a count of its own, apart from training's."""
+        self.trainer, self.recipe, self.start, self.task = trainer, recipe, start, chosen
         self.scoring = scoring
         self.path = Path(recipe.out) / "evaluations.jsonl"
 
@@ -195,23 +200,28 @@ class Evaluator(TrainerCallback):  # type: ignore[misc]
 
     def on_train_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         """After the last step."""
-        self._evaluate(state)
+        start = models.read_model(self.start, self.trainer.model) if self.recipe.eval_kl else None
+        self._evaluate(state, start)
 
-    def _evaluate(self, state: Any) -> None:
+    def _evaluate(self, state: Any, start: Any = None) -> None:
         rows = read_lines(self.path)
         if any(row["step"] == state.global_step for row in rows) or not state.is_world_process_zero:
             return
         trainer = self.trainer
-        found = evaluate(
-            trainer.accelerator.unwrap_model(trainer.model),
-            trainer.processing_class,
-            self.task.held_out,
-            self.scoring,
-            k=self.recipe.eval_samples,
-            max_new_tokens=self.recipe.max_tokens,
-            temperature=self.recipe.temperature,
-            success=trainer.args.success,
-        )
+        alike = trainer.accelerator.autocast() if start is not None else contextlib.nullcontext()
+        with alike:  # the model at the start computes in the precision of the trained one
+            found = evaluate(
+                trainer.accelerator.unwrap_model(trainer.model),
+                trainer.processing_class,
+                self.task.held_out,
+                self.scoring,
+                k=self.recipe.eval_samples,
+                max_new_tokens=self.recipe.max_tokens,
+                temperature=self.recipe.temperature,
+                success=trainer.args.success,
+                sampler=trainer.sampler,
+                start=start,
+            )
         write_lines(self.path, [*rows, {"step": state.global_step, **found._asdict()}])
 
 

@@ -1,8 +1,9 @@
 """TargetPolicyTrainer: TRL's GRPO trainer with the loss of any objective that needs no critic.
 
 Five hooks, each around TRL's own method: completions come from a faster sampler where it fits, rewards are kept
-raw, a rollout batch becomes a `Generation`, its coefficients are kept up to date, and the loss is Σ sg(c)·log_prob. TRL shuffles candidates over micro-batches
-and ranks; as the coefficients are made from whole groups, the gradient is the objective's wherever rows land.
+raw, a rollout batch becomes a `Generation`, its coefficients are kept up to date, and the loss is
+Σ sg(c)·log_prob. TRL shuffles candidates over micro-batches and ranks; as the coefficients are made from whole
+groups, the gradient is the objective's wherever rows land.
 """
 
 from __future__ import annotations
@@ -70,7 +71,9 @@ class TargetPolicyTrainer(GRPOTrainer):  # type: ignore[misc]
 
     # The five hooks
 
-    def _generate_single_turn(self, prompt_ids: Any, images: Any, *more: Any, **options: Any) -> Any:
+    def _generate_single_turn(
+        self, prompt_ids: Any, images: Any, *more: Any, **options: Any
+    ) -> Any:
         """A completion for each row; by the sampler where it fits."""
         if self.sampler is None or images is not None:
             return super()._generate_single_turn(prompt_ids, images, *more, **options)
