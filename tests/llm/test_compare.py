@@ -19,8 +19,10 @@ from tiny_training import flags
 from tpo.cli import main
 from tpo.llm import summary
 from tpo.llm.methods import method, methods
-from tpo.llm.plan import Plan
+from tpo.llm.plan import Plan, planned
 from tpo.llm.recipe import Recipe
+from tpo.llm.tuned import settle, settled, trials
+from tpo.llm.tuning import Tuning
 
 METHODS = "tpo,tpo:eta=0.5:score=mean,grpo:iterations=2"
 
@@ -183,3 +185,77 @@ def test_a_file_may_hold_the_comparison(place: Path, capsys: pytest.CaptureFixtu
     assert main(flags(place, "other", seeds=2)) == 2
     assert "seeds is of a comparison: give --compare" in capsys.readouterr().err
     assert not (place / "other").exists()
+
+
+def test_every_method_is_tuned_alike(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Three values each on a seed that is not reported; the best is reported, one that raises is told."""
+    broken = place / "both/tuning/tpo-learning_rate-0.1-seed10000"
+    broken.mkdir(parents=True)
+    (broken / "recipe.json").write_text('{"model": "another"}')
+    changes = {"batches": 6, "eval_every": 2, "tune": "learning_rate=1e-5,0.01,0.1", "seeds": 2}
+    command = asked(place, "both", **changes, tune_batches=4)
+    assert main(command) == 0
+    shown = capsys.readouterr().out
+    assert "learning_rate, mean sampled accuracy" in shown
+    found = summary(place / "both")
+    assert found["progress"] == {"cells_done": 4, "cells": 4}
+    tuning = found["tuning"]
+    assert (tuning["option"], tuning["seeds"], tuning["batches"]) == ("learning_rate", [10000], 4)
+    best = {}
+    for name in ("tpo", "grpo"):
+        rows = {row["value"]: row for row in tuning["rows"] if row["method"] == name}
+        accuracy = {}
+        for value, word in ((1e-5, "1e-05"), (0.01, "0.01"), (0.1, "0.1")):
+            run = place / f"both/tuning/{name}-learning_rate-{word}-seed10000"
+            if run == broken:
+                assert rows[value]["error"].startswith("ValueError")
+                continue
+            evaluations = result(run)["evaluations"]
+            assert [row["step"] for row in evaluations] == [0, 2, 4]
+            accuracy[value] = sum(100 * row["sampled"] for row in evaluations) / 3
+            assert rows[value]["accuracy"] == pytest.approx(accuracy[value])
+        best[name] = max(accuracy, key=lambda value: accuracy[value])
+        assert [v for v, row in rows.items() if row["chosen"]] == [best[name]]
+        for seed in (0, 1):
+            recipe = json.loads((place / f"both/{name}-seed{seed}/recipe.json").read_text())
+            assert (recipe["learning_rate"], recipe["seed"]) == (best[name], seed)
+    assert tuning["edge"] == [name for name, value in best.items() if value in (1e-5, 0.1)]
+    assert "--tune learning_rate=1e-05,0.01,0.1 --tune-batches 4" in found["command"]
+    assert main([*command, "--resume", "--tune=learning_rate=1,2"]) == 2
+    assert "holds a comparison with another tune" in capsys.readouterr().err
+
+
+def test_a_method_waits_for_what_says_nothing_about_a_value(place: Path) -> None:
+    """A process that died is no outcome; an error is."""
+    plan = Plan(Recipe("m", "gsm8k", batches=4, out=str(place)), methods("tpo,grpo"), 1,
+                Tuning("learning_rate", (0.1, 0.2)))  # fmt: skip
+    tpo = plan.methods[0]
+    low, high = trials(plan, tpo)
+    row = {"step": 0, "sampled": 0.25}
+    for run, failed in ((low, None), (high, {"error": "killed", "kind": "Lost"})):
+        run.folder.mkdir(parents=True)
+        (run.folder / "evaluations.jsonl").write_text(json.dumps(row))
+        (run.folder / "result.json").write_text("{}")
+        if failed:
+            (run.folder / "result.json").unlink()
+            (run.folder / "failed.json").write_text(json.dumps(failed))
+    assert not settle(plan, tpo)
+    (high.folder / "failed.json").write_text('{"error": "NaN", "kind": "RuntimeError"}')
+    assert settle(plan, tpo)
+    assert settled(plan)[tpo].name == "tpo:learning_rate=0.1"
+
+
+@pytest.mark.parametrize(
+    ("own", "words"),
+    [
+        ({"tune": "learning_rate=1e-5"}, "tune holds 1 values of learning_rate"),
+        ({"tune": "learning_rate"}, "expected one option and its values"),
+        ({"tune_seeds": 2}, "tune_seeds says how to tune, but not what"),
+        ({"tune": {"eta": [1, 2]}}, "objective 'grpo' has no option 'eta'"),
+        ({"compare": "tpo:beta=1,grpo", "tune": "beta=1,2"}, "'tpo:beta=1.0' sets beta, which is tuned"),
+    ],
+)  # fmt: skip
+def test_wrong_tuning_names_itself(own: dict[str, Any], words: str) -> None:
+    options = {"model": "m", "task": "gym:chain_sum"}
+    with pytest.raises(ValueError, match=words):
+        planned({"compare": "tpo,grpo", **own}, options).check()

@@ -49,6 +49,13 @@ _OPTIONS: dict[str, tuple[Any, str]] = {
 _COMPARISON: dict[str, tuple[Any, str, str]] = {
     "compare": (str, "A,B", "methods: objectives, with options as in tpo:eta=0.5:score=mean"),
     "seeds": (int, "N", "of every method (1)"),
+    "tune": (
+        str,
+        "NAME=A,B",
+        "every method tries these values of an option, and is reported with its best",
+    ),
+    "tune_seeds": (int, "N", "of tuning, other than those reported (1)"),
+    "tune_batches": (int, "N", "rollout batches of tuning (as many as reported)"),
     "workers": (int, "N", "runs at a time, each in a process of its own (1)"),
 }
 _FLAGS = {
@@ -173,11 +180,28 @@ def _compared(plan: Any, workers: int, resume: bool) -> tuple[list[str], int]:
     for row in found["table"]["rows"]:
         mean = f"{row['mean']:.4g}" if row["n"] else ""
         lines.append(f"{row['method']:{wide}}{row['metric']:28}{mean:>12}{row['n']:>4}")
+    lines = [*_tuned(found["tuning"]), *lines]
     failed = [f"failed: {one['run']}: {one['error']}" for one in found["failures"]]
     if failed:
         failed.append("the same command with --resume tries them again")
     where = f"report.html, comparison.json and curves.npz are in {plan.folder}"
     return [*lines, *failed, where], 1 if failed else 0
+
+
+def _tuned(tuning: dict[str, Any] | None) -> list[str]:
+    if tuning is None:
+        return []
+    seeds = ", ".join(map(str, tuning["seeds"]))
+    lines = [
+        f"tuning of {tuning['option']}, mean sampled accuracy over evaluations (seeds {seeds})"
+    ]
+    for row in tuning["rows"]:
+        outcome = row["error"] or "not finished"
+        outcome = f"{row['accuracy']:.2f} %" if row["accuracy"] is not None else outcome
+        edge = " at the edge of the grid" if row["method"] in tuning["edge"] else ""
+        best = f"  <- best{edge}" if row["chosen"] else ""
+        lines.append(f"  {row['method']}  {row['value']}  {outcome}{best}")
+    return [*lines, ""]
 
 
 def _table(text: str) -> dict[str, Any]:

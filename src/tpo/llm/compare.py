@@ -3,6 +3,7 @@
 DIR/comparison.json      what is compared, and the summary in the report's schema
 DIR/report.html          the comparison as a page, and as report.md
 DIR/curves.npz           METHOD/MEASURE [seeds, rollout batches] for the measures of `outcome.MEASURES`
+DIR/tuning               runs that tuning tried, and tuning.json what it found
 DIR/METHOD-seedN         each run, as `train` leaves it; failed.json says why one is not complete
 """
 
@@ -12,7 +13,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from tpo.llm import models, workers
+from tpo.llm import models, tuned, workers
+from tpo.llm.methods import Method
 from tpo.llm.outcome import summary, write_curves
 from tpo.llm.plan import Plan, Run
 from tpo.llm.recipe import changed, is_main, processes
@@ -45,12 +47,12 @@ def comparison(plan: Plan, at_a_time: int = 1, resume: bool = False) -> dict[str
     def then(run: Run) -> Sequence[Run]:
         if is_main():
             write_curves(plan)
-        return ()
+        return _after(plan, run)
 
     if at_a_time == 1:
-        workers.in_turn(plan.runs(), base, then)
+        workers.in_turn(_first(plan), base, then)
     else:
-        workers.in_processes(_missing(plan.runs()), base, then, at_a_time)
+        workers.in_processes(_first(plan), base, then, at_a_time)
     found = summary(folder)
     if is_main():
         write_json(folder / "comparison.json", {"plan": plan.plain(), "summary": found})
@@ -58,8 +60,34 @@ def comparison(plan: Plan, at_a_time: int = 1, resume: bool = False) -> dict[str
     return found
 
 
+def _first(plan: Plan) -> list[Run]:
+    """What is to be tuned, and the reported runs of what needs no tuning or is tuned; seed by seed."""
+    ready = tuned.settled(plan)
+    waiting = [method for method in plan.methods if method not in ready]
+    tried = _missing([run for method in waiting for run in tuned.trials(plan, method)])
+    done = [method for method in waiting if tuned.settle(plan, method)]
+    return tried + _reported(plan, [*ready, *done])
+
+
+def _after(plan: Plan, run: Run) -> list[Run]:
+    """The reported runs of a method, if this run was the last that its tuning waited for."""
+    if plan.tuning is None or not run.trial:
+        return []
+    method = next(m for m in plan.methods if run.method in plan.tuning.tried(m))
+    return _reported(plan, [method]) if tuned.settle(plan, method) else []
+
+
+def _reported(plan: Plan, methods: Sequence[Method]) -> list[Run]:
+    own = tuned.settled(plan)
+    return _missing([plan.run(m, seed, own[m]) for seed in plan.reported for m in methods])
+
+
 def _missing(runs: Sequence[Run]) -> list[Run]:
-    return [run for run in runs if not (run.folder / "result.json").exists()]
+    """Those that are not complete; why they were not the last time is forgotten."""
+    found = [run for run in runs if not (run.folder / "result.json").exists()]
+    for run in found:
+        (run.folder / "failed.json").unlink(missing_ok=True)
+    return found
 
 
 def _check_folder(plan: Plan, resume: bool) -> None:
@@ -72,7 +100,9 @@ def _check_folder(plan: Plan, resume: bool) -> None:
         raise ValueError(
             f"{folder} holds a comparison already: add --resume to go on, or choose another --out"
         )
-    other = changed(before["plan"]["recipe"], plan.plain()["recipe"])
+    asked = plan.plain()
+    other = changed(before["plan"]["recipe"], asked["recipe"])
+    other += ["tune"] if asked["tuning"] != before["plan"]["tuning"] else []
     if other:
         raise ValueError(
             f"{folder} holds a comparison with another {', '.join(other)}: give the same, or another --out"

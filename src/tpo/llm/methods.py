@@ -62,7 +62,7 @@ def method(text: str) -> Method:
             raise ValueError(f"method {text!r} holds {part!r}, expected OPTION=VALUE")
         if option in given:
             raise ValueError(f"method {text!r} holds {option} twice")
-        given[option] = _value(value)
+        given[option] = value_of(value)
     return _method(objective, given)
 
 
@@ -95,7 +95,7 @@ def _method(objective: str, given: dict[str, Any]) -> Method:
     return Method(objective, tuple(sorted(values.items())))
 
 
-def _value(text: str) -> Any:
+def value_of(text: str) -> Any:
     """A number, true or false, or text."""
     for read in (json.loads, float):
         try:

@@ -11,8 +11,9 @@ import numpy as np
 
 from tpo.llm.methods import Method
 from tpo.llm.plan import Plan, read
-from tpo.llm.records import MEASURES, Record, Records, curve, records
+from tpo.llm.records import MEASURES, Record, Records, curve
 from tpo.llm.standing import rows, standings, verdicts
+from tpo.llm.tuned import settled, table, trials
 from tpo.results.files import write_bytes
 from tpo.results.statistics import standard_error
 
@@ -26,6 +27,15 @@ EVALUATED = {
 POINTS = 200
 """At most so many points of a curve go into the summary."""
 TABLE = ("method", "metric", "mean", "median", "iqm", "iqm_low", "iqm_high", "best", "n")
+
+
+def records(plan: Plan) -> dict[Method, list[Record]]:
+    """Every seed of every method, with the value that tuning found for it."""
+    own = settled(plan)
+    return {
+        method: [Record.read(plan.run(method, seed, own.get(method))) for seed in plan.reported]
+        for method in plan.methods
+    }
 
 
 def write_curves(plan: Plan) -> None:
@@ -48,8 +58,12 @@ def summary(folder: str | Path) -> dict[str, Any]:
     recipe, found = plan.recipe, records(plan)
     everyone = [one for group in found.values() for one in group]
     complete = [one.result for one in everyone if one.result is not None]
-    standing = standings(plan, found)
-    failures = [{"run": one.run.title, "error": one.error} for one in everyone if one.error]
+    standing = standings(found)
+    tried = {method: list(map(Record.read, trials(plan, method))) for method in plan.methods}
+    lost = [one for method, group in tried.items() if method not in settled(plan) for one in group]
+    failures = [
+        {"run": one.run.title, "error": one.error} for one in [*lost, *everyone] if one.error
+    ]
     return {
         "name": "llm-comparison",
         "title": f"{Path(recipe.model).name} on {recipe.task}",
@@ -68,10 +82,16 @@ def summary(folder: str | Path) -> dict[str, Any]:
         "table": {"columns": list(TABLE), "rows": [row for one in standing for row in rows(one)]},
         "verdicts": verdicts(plan, standing),
         "methods": [one.plain() for one in standing],
+        "tuning": table(plan),
         "failures": failures,
         "provenance": (complete[0]["provenance"] if complete else {}) | {"seeds": plan.reported},
         "cost": {
-            "seconds": sum(r["seconds"] for r in complete),
+            "seconds": sum(
+                one.result["seconds"]
+                for group in (*found.values(), *tried.values())
+                for one in group
+                if one.result
+            ),
             "device": complete[0]["provenance"]["device"] if complete else "",
         },
         "progress": {"cells_done": len(complete), "cells": len(everyone)},
@@ -92,7 +112,7 @@ def _about(plan: Plan, failures: Sequence[Mapping[str, str]]) -> str:
 
 def _panels(plan: Plan, found: Records) -> list[dict[str, Any]]:
     held_out = [
-        _panel(title, name, [_evaluated(plan, method, name, group) for method, group in found.items()])
+        _panel(title, name, [_evaluated(method, name, group) for method, group in found.items()])
         for name, title in EVALUATED.items()
     ]  # fmt: skip
     logged = [
@@ -107,15 +127,15 @@ def _panel(title: str, measure: str, series: list[dict[str, Any]]) -> dict[str, 
     return {"title": title, "coords": {"measure": measure}, "y": y, "series": series}
 
 
-def _evaluated(plan: Plan, method: Method, name: str, group: Sequence[Record]) -> dict[str, Any]:
+def _evaluated(method: Method, name: str, group: Sequence[Record]) -> dict[str, Any]:
     begun = [one for one in group if one.evaluations]
-    steps = sorted({row["step"] for one in begun for row in one.evaluations})
-    values = np.full((len(begun), len(steps)), np.nan)
+    x = sorted({n for one in begun for n in one.rollouts.tolist()})
+    values = np.full((len(begun), len(x)), np.nan)
     for i, one in enumerate(begun):
-        for row in one.evaluations:
+        for n, row in zip(one.rollouts.tolist(), one.evaluations, strict=True):
             if row.get(name) is not None:
-                values[i, steps.index(row["step"])] = row[name]
-    return _series(method, np.array([plan.rollouts(method, s) for s in steps]), values, group)
+                values[i, x.index(n)] = row[name]
+    return _series(method, np.array(x), values, group)
 
 
 def _logged(plan: Plan, method: Method, measure: str, group: Sequence[Record]) -> dict[str, Any]:

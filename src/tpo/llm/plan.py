@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from tpo.llm.methods import Method, methods
 from tpo.llm.recipe import Recipe, flags, recipe
+from tpo.llm.tuning import FIRST_SEED, Tuning, tuning
 from tpo.results.files import read_json
 
 BATCHES = 100
@@ -27,6 +28,8 @@ class Run(NamedTuple):
 
     method: Method
     recipe: Recipe
+    trial: bool = False
+    """whether it is tuning, and its method holds the value that it tries"""
 
     @property
     def folder(self) -> Path:
@@ -36,7 +39,7 @@ class Run(NamedTuple):
     @property
     def title(self) -> str:
         """For readers."""
-        return f"{self.method.name}, seed {self.recipe.seed}"
+        return f"{'tuning ' if self.trial else ''}{self.method.name}, seed {self.recipe.seed}"
 
 
 @dataclass(frozen=True)
@@ -46,10 +49,11 @@ class Plan:
     recipe: Recipe
     methods: tuple[Method, ...]
     seeds: int = 1
+    tuning: Tuning | None = None
 
     def __post_init__(self) -> None:
-        if self.seeds < 1:
-            raise ValueError(f"seeds is {self.seeds}, expected at least 1")
+        if not 1 <= self.seeds <= FIRST_SEED:
+            raise ValueError(f"seeds is {self.seeds}, expected 1 to {FIRST_SEED}")
         if not self.recipe.batches:
             raise ValueError(
                 "a comparison needs its budget in rollout batches, so that methods with other "
@@ -71,7 +75,8 @@ class Plan:
     def check(self) -> None:
         """Let every method name its mistakes, before the first is trained."""
         for method in self.methods:
-            method.applied(self.recipe).config()
+            for one in self.tuning.tried(method) if self.tuning else [method]:
+                one.applied(self.recipe).config()
 
     @property
     def folder(self) -> Path:
@@ -83,19 +88,28 @@ class Plan:
         """The seeds."""
         return [self.recipe.seed + i for i in range(self.seeds)]
 
-    def run(self, method: Method, seed: int) -> Run:
-        """A method with one of the seeds."""
+    def run(self, method: Method, seed: int, settled: Method | None = None) -> Run:
+        """A method with one of the seeds; `settled` is the method with the value that tuning found."""
         out = str(self.folder / f"{method.folder}-seed{seed}")
-        return Run(method, replace(method.applied(self.recipe), seed=seed, out=out))
+        own = (settled or method).applied(self.recipe)
+        return Run(method, replace(own, seed=seed, out=out))
 
-    def runs(self) -> list[Run]:
-        """All of them, seed by seed, so that a part of them compares too."""
-        return [self.run(method, seed) for seed in self.reported for method in self.methods]
+    @property
+    def trial_seeds(self) -> list[int]:
+        """The seeds of tuning."""
+        n = self.tuning.seeds if self.tuning else 0
+        return [self.recipe.seed + FIRST_SEED + i for i in range(n)]
 
-    def rollouts(self, method: Method, step: int) -> int:
-        """Completions that a method has sampled at an optimiser step that ends a rollout batch."""
-        iterations = method.applied(self.recipe).iterations
-        return step // iterations * self.recipe.prompts * self.recipe.group_size
+    def trials(self, tried: Method) -> list[Run]:
+        """A method that holds a value to try, with each seed of tuning."""
+        assert self.tuning is not None
+        own = tried.applied(self.recipe)
+        own = replace(own, batches=self.tuning.batches or own.batches)
+        place = self.folder / "tuning"
+        return [
+            Run(tried, replace(own, seed=seed, out=str(place / f"{tried.folder}-seed{seed}")), True)
+            for seed in self.trial_seeds
+        ]
 
     def plain(self) -> dict[str, Any]:
         """As comparison.json holds it; the folder is wherever that is."""
@@ -103,13 +117,15 @@ class Plan:
             "methods": [method.name for method in self.methods],
             "seeds": self.seeds,
             "recipe": {k: v for k, v in self.recipe.plain().items() if k != "out"},
+            "tuning": self.tuning.plain() if self.tuning else {},
         }
 
     @property
     def command(self) -> str:
         """What makes the comparison again, its folder aside."""
         words = f"tpo train {flags(self.recipe)} --compare {','.join(m.name for m in self.methods)}"
-        return words + (f" --seeds {self.seeds}" if self.seeds > 1 else "")
+        words += f" --seeds {self.seeds}" if self.seeds > 1 else ""
+        return f"{words} {self.tuning.flags}" if self.tuning else words
 
 
 def read(folder: Path) -> Plan:
@@ -121,17 +137,17 @@ def read(folder: Path) -> Plan:
         )
     found = noted["plan"]
     own = Recipe(**{**found["recipe"], "out": str(folder)})
-    return Plan(own, methods(found["methods"]), found["seeds"])
+    return Plan(own, methods(found["methods"]), found["seeds"], tuning(found["tuning"]))
 
 
 def planned(
     compare: Mapping[str, Any], options: Mapping[str, Any], preset: str | None = None
 ) -> Plan:
-    """A plan from what a comparison takes (`compare`, `seeds`) and options of a recipe."""
+    """A plan from what a comparison takes (`compare`, `seeds`, `tune`, ...) and options of a recipe."""
     if "steps" in options:
         raise ValueError(
             f"steps is {options['steps']}, and a comparison counts rollout batches, which methods may "
             "pass over several times: give --batches instead"
         )
-    asked = {"batches": BATCHES, **options}
-    return Plan(recipe(asked, preset=preset), methods(compare["compare"]), compare.get("seeds", 1))
+    own = recipe({"batches": BATCHES, **options}, preset=preset)
+    return Plan(own, methods(compare["compare"]), compare.get("seeds", 1), tuning(compare))

@@ -9,7 +9,7 @@ import numpy as np
 
 from tpo.llm.files import read_lines
 from tpo.llm.methods import Method
-from tpo.llm.plan import Plan, Run
+from tpo.llm.plan import Run
 from tpo.llm.recipe import Recipe
 from tpo.results.files import read_json
 
@@ -25,6 +25,9 @@ class Record(NamedTuple):
     evaluations: list[dict[str, Any]]
     result: dict[str, Any] | None
     error: str | None
+    """why it failed, where it did"""
+    kind: str | None
+    """the error's class, or Lost"""
 
     @classmethod
     def read(cls, run: Run) -> Record:
@@ -36,18 +39,24 @@ class Record(NamedTuple):
             read_lines(run.folder / "evaluations.jsonl"),
             read_json(run.folder / "result.json"),
             failed["error"] if failed else None,
+            failed["kind"] if failed else None,
         )
+
+    @property
+    def mean_accuracy(self) -> float:
+        """Of samples on held-out prompts, over all evaluations: the area under the curve."""
+        return float(np.mean([row["sampled"] for row in self.evaluations]))
+
+    @property
+    def rollouts(self) -> np.ndarray:
+        """[evaluations] completions that were sampled before each."""
+        recipe = self.run.recipe
+        batches = np.array([row["step"] // recipe.iterations for row in self.evaluations])
+        return batches * recipe.prompts * recipe.group_size
 
 
 Records = Mapping[Method, Sequence[Record]]
-
-
-def records(plan: Plan) -> dict[Method, list[Record]]:
-    """Every seed of every method."""
-    return {
-        method: [Record.read(plan.run(method, seed)) for seed in plan.reported]
-        for method in plan.methods
-    }
+"""Every seed of every method."""
 
 
 def curve(log: Sequence[Mapping[str, Any]], measure: str, recipe: Recipe) -> np.ndarray:

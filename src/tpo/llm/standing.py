@@ -48,16 +48,16 @@ class Standing:
         }
 
 
-def standings(plan: Plan, found: Records) -> list[Standing]:
+def standings(found: Records) -> list[Standing]:
     """Every method, as far as its runs are complete."""
     complete = {m: [r for r in group if r.result is not None] for m, group in found.items()}
     threshold = _threshold(complete)
-    baseline = _reached(plan, _baseline(complete), threshold)
+    baseline = _reached(_baseline(complete), threshold)
     standing = []
     for method, group in found.items():
-        own = _reached(plan, complete[method], threshold)
+        own = _reached(complete[method], threshold)
         ratio = own / baseline if own is not None and baseline else None
-        seeds = [_metrics(plan, one, threshold) for one in group]
+        seeds = [_metrics(one, threshold) for one in group]
         names = list(dict.fromkeys(name for seed in seeds for name in seed)) or [ROLLOUTS]
         values = {name: np.array([seed.get(name, np.nan) for seed in seeds]) for name in names}
         standing.append(Standing(method, values, threshold, own, ratio))
@@ -73,22 +73,15 @@ def _threshold(complete: dict[Method, list[Record]]) -> float | None:
     return SHARE * max(finals) if finals else None
 
 
-def _reached(plan: Plan, group: Sequence[Record], threshold: float | None) -> float | None:
-    """When the mean over these runs reaches the threshold."""
+def _reached(group: Sequence[Record], threshold: float | None) -> float | None:
+    """Rollouts until the mean accuracy of these runs, on held-out samples, reaches the threshold."""
     if not group or threshold is None:
         return None
-    return first_reach(*_accuracy(plan, group), threshold)
+    accuracy = [[row["sampled"] for row in one.evaluations] for one in group]
+    return first_reach(group[0].rollouts, np.mean(accuracy, axis=0), threshold)
 
 
-def _accuracy(plan: Plan, group: Sequence[Record]) -> tuple[np.ndarray, np.ndarray]:
-    """Rollouts, and the mean accuracy of samples on held-out prompts."""
-    rows = group[0].evaluations
-    x = [plan.rollouts(group[0].run.method, row["step"]) for row in rows]
-    y = [[row["sampled"] for row in one.evaluations] for one in group]
-    return np.array(x, float), np.mean(y, axis=0)
-
-
-def _metrics(plan: Plan, one: Record, threshold: float | None) -> dict[str, float]:
+def _metrics(one: Record, threshold: float | None) -> dict[str, float]:
     """The numbers of a run that is complete."""
     if one.result is None:
         return {}
@@ -96,12 +89,12 @@ def _metrics(plan: Plan, one: Record, threshold: float | None) -> dict[str, floa
     reward, entropy, flat = (
         curve(one.log, measure, recipe) for measure in ("reward", "entropy", "groups/zero_variance")
     )
-    reached = _reached(plan, [one], threshold)
+    reached = _reached([one], threshold)
     memory = one.result.get("peak_memory")
     found = {
         "final accuracy %": 100 * last["greedy"],
         "final sampled accuracy %": 100 * last["sampled"],
-        "mean sampled accuracy %": 100 * mean_accuracy(one),
+        "mean sampled accuracy %": 100 * one.mean_accuracy,
         f"pass@{recipe.eval_samples} %": 100 * last["pass_at_k"],
         "train score": float(np.nanmean(reward[-100:])),
         "final entropy": float(tail(entropy[None])[0]),
@@ -112,11 +105,6 @@ def _metrics(plan: Plan, one: Record, threshold: float | None) -> dict[str, floa
         ROLLOUTS: np.inf if reached is None else reached,
     }
     return {name: value for name, value in found.items() if value is not None}
-
-
-def mean_accuracy(one: Record) -> float:
-    """Of samples on held-out prompts, over all evaluations: the area under the curve."""
-    return float(np.mean([row["sampled"] for row in one.evaluations]))
 
 
 def rows(one: Standing) -> list[dict[str, Any]]:

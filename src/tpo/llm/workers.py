@@ -14,7 +14,7 @@ from typing import Any
 from tpo.llm.files import read_lines
 from tpo.llm.plan import Run
 from tpo.llm.recipe import Recipe
-from tpo.processes import Failed, Lost, ProcessWorker, first_ready
+from tpo.processes import Failed, Lost, ProcessWorker, answered, first_ready
 from tpo.results.files import write_json
 
 TALK = 60.0
@@ -25,11 +25,16 @@ Then = Callable[[Run], Sequence[Run]]
 
 
 def in_turn(runs: Sequence[Run], base: Path, then: Then) -> None:
-    """One after another, in this process; a run that raises ends them."""
+    """One after another, in this process; a run that raises ends them, unless it is one of tuning."""
     waiting = deque(runs)
     while waiting:
         run = waiting.popleft()
-        trained(run.recipe, base)
+        if run.trial:
+            answer = answered(trained, (run.recipe, base))
+            if isinstance(answer, Failed):
+                _note_failure(run, answer)
+        else:
+            trained(run.recipe, base)
         waiting.extend(then(run))
 
 
@@ -42,7 +47,6 @@ def in_processes(runs: Sequence[Run], base: Path, then: Then, workers: int) -> N
         while waiting or busy:
             while waiting and len(busy) < workers:
                 run = waiting.popleft()
-                (run.folder / "failed.json").unlink(missing_ok=True)
                 worker = idle.pop() if idle else ProcessWorker(Trainee, workers)
                 worker.send("train", run.recipe, base)
                 busy[worker] = run
@@ -104,8 +108,9 @@ def reason(found: Lost | Failed) -> str:
 
 
 def _note_failure(run: Run, found: Lost | Failed) -> None:
-    trace = found.trace if isinstance(found, Failed) else ""
-    write_json(run.folder / "failed.json", {"error": reason(found), "trace": trace})
+    kind, trace = ("Lost", "") if isinstance(found, Lost) else (found.kind, found.trace)
+    noted = {"error": reason(found), "kind": kind, "trace": trace}
+    write_json(run.folder / "failed.json", noted)
 
 
 def _standing(result: dict[str, Any]) -> str:

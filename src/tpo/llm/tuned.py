@@ -1,0 +1,97 @@
+"""What tuning found: the value of each method that is reported, and everything that was tried for it.
+
+DIR/tuning/RUN-seedN     each run that was tried
+DIR/tuning.json          the value of each method, settled once
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from tpo.llm.methods import Method
+from tpo.llm.plan import Plan, Run
+from tpo.llm.records import Record
+from tpo.results.files import read_json, write_json
+
+TRY_AGAIN = ("Lost", "OutOfMemoryError")
+"""Failures that say nothing about the value: the method waits for --resume."""
+
+
+def settled(plan: Plan) -> dict[Method, Method]:
+    """Each method that has its value, with it; without tuning every method as it is."""
+    if plan.tuning is None:
+        return {method: method for method in plan.methods}
+    option, noted = plan.tuning.option, read_json(plan.folder / "tuning.json") or {}
+    return {m: m.with_option(option, noted[m.name]) for m in plan.methods if m.name in noted}
+
+
+def trials(plan: Plan, method: Method) -> list[Run]:
+    """Every run that tries a value for a method; none without tuning."""
+    tried = plan.tuning.tried(method) if plan.tuning else []
+    return [run for one in tried for run in plan.trials(one)]
+
+
+def settle(plan: Plan, method: Method) -> bool:
+    """Note the best value once all are tried; whether the method has one."""
+    assert plan.tuning is not None
+    noted = read_json(plan.folder / "tuning.json") or {}
+    if method.name in noted:
+        return True
+    tried = {m: [Record.read(run) for run in plan.trials(m)] for m in plan.tuning.tried(method)}
+    if any(
+        one.result is None and one.kind in (None, *TRY_AGAIN) for x in tried.values() for one in x
+    ):
+        return False
+    scores = {m: score for m, x in tried.items() if (score := _score(x)) is not None}
+    if not scores:
+        return False
+    best = max(scores, key=lambda m: scores[m])
+    value = dict(best.options)[plan.tuning.option]
+    write_json(plan.folder / "tuning.json", {**noted, method.name: value})
+    return True
+
+
+def table(plan: Plan) -> dict[str, Any] | None:
+    """Every value that was tried with its outcome, in %, and which are at the edge of the grid."""
+    if plan.tuning is None:
+        return None
+    chosen = settled(plan)
+    rows = [row for method in plan.methods for row in _rows(plan, method, chosen)]
+    numbers = [value for value in plan.tuning.values if isinstance(value, (int, float))]
+    ends = (min(numbers), max(numbers)) if numbers else ()
+    return {
+        "option": plan.tuning.option,
+        "seeds": plan.trial_seeds,
+        "batches": plan.tuning.batches or plan.recipe.batches,
+        "rows": rows,
+        "edge": [r["method"] for r in rows if r["chosen"] and r["value"] in ends],
+    }
+
+
+def _rows(plan: Plan, method: Method, chosen: Mapping[Method, Method]) -> list[dict[str, Any]]:
+    assert plan.tuning is not None
+    found = []
+    for value, tried in zip(plan.tuning.values, plan.tuning.tried(method), strict=True):
+        records = [Record.read(run) for run in plan.trials(tried)]
+        score = _score(records)
+        found.append(
+            {
+                "method": method.name,
+                "label": method.label,
+                "value": value,
+                "accuracy": None if score is None else 100 * score,
+                "error": next((one.error for one in records if one.error), None),
+                "chosen": chosen.get(method) == tried,
+            }
+        )
+    return found
+
+
+def _score(records: list[Record]) -> float | None:
+    """The mean accuracy over seeds and evaluations; None where a seed is missing."""
+    if any(one.result is None for one in records):
+        return None
+    return float(np.mean([one.mean_accuracy for one in records]))
