@@ -204,7 +204,7 @@ def test_toys_ask_what_they_answer(name: str, options: dict[str, Any], check: An
         for row in part:
             question = row["prompt"][-1]["content"].rpartition(". ")[2]
             assert check(question, row["answer"]), (question, row["answer"])
-            assert [turn["role"] for turn in row["prompt"]] == ["user", "assistant"] * 3 + ["user"]
+            assert [turn["role"] for turn in row["prompt"]] == ["user", "assistant"] * 2 + ["user"]
     asked = [str(p[-1]) for part in (made.train, made.held_out) for p in part["prompt"]]
     shown = {str(turn) for turn in made.train[0]["prompt"][:-1]}
     assert len({*asked}) == 50

@@ -1,7 +1,7 @@
 """Text tasks that are made on the spot, for models too small for the usual ones. A task is a function.
 
-Each makes a question and its answer from a random source. Three worked examples go before every question, as
-turns of the conversation, so that a small model knows the form; whether the answer is right is up to it.
+Each makes a question and its answer from a random source. Worked examples go before every question, as turns of
+the conversation, so that a small model knows the form; whether the answer is right is up to it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 
 from tpo.checks import close_match
 
-EXAMPLES = 3
+EXAMPLES = 2
+"""Before each question, where the option `examples` says no other number."""
 LETTERS = "abcdefghijklmnoprstuvw"
 
 
@@ -78,14 +79,15 @@ def make(name: str, options: Mapping[str, Any], n: int, seed: int) -> list[Made]
     if name not in TOYS:
         hint = close_match(name, list(TOYS))
         raise ValueError(f"unknown toy task {name!r}.{hint} Valid names: {', '.join(TOYS)}")
-    toy, draw = TOYS[name], Random(seed)
+    toy, draw, own = TOYS[name], Random(seed), dict(options)
+    examples = own.pop("examples", EXAMPLES)
     try:
-        shown = [toy(draw, **options) for _ in range(EXAMPLES)]
+        shown = [toy(draw, **own) for _ in range(examples)]
     except TypeError as error:
         raise ValueError(f"task_options do not fit toy:{name}: {error}") from error
     found = dict(shown)
     for _ in range(20 * n):
-        found.setdefault(*toy(draw, **options))
+        found.setdefault(*toy(draw, **own))
         if len(found) == n + len(shown):
             break
     else:
