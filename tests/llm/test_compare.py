@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -10,6 +11,7 @@ import threading
 import time
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 
@@ -18,11 +20,13 @@ pytest.importorskip("trl")
 from tiny_training import flags
 from tpo.cli import main
 from tpo.llm import summary
+from tpo.llm.files import write_lines
 from tpo.llm.methods import method, methods
-from tpo.llm.plan import Plan, planned
+from tpo.llm.plan import Plan, Run, planned
 from tpo.llm.recipe import Recipe
 from tpo.llm.tuned import settle, settled, trials
 from tpo.llm.tuning import Tuning
+from tpo.results.files import write_json
 
 METHODS = "tpo,tpo:eta=0.5:score=mean,grpo:iterations=2"
 
@@ -221,8 +225,85 @@ def test_every_method_is_tuned_alike(place: Path, capsys: pytest.CaptureFixture[
             assert (recipe["learning_rate"], recipe["seed"]) == (best[name], seed)
     assert tuning["edge"] == [name for name, value in best.items() if value in (1e-5, 0.1)]
     assert "--tune learning_rate=1e-05,0.01,0.1 --tune-batches 4" in found["command"]
+    _is_published(place)
     assert main([*command, "--resume", "--tune=learning_rate=1,2"]) == 2
     assert "holds a comparison with another tune" in capsys.readouterr().err
+
+
+def _is_published(place: Path) -> None:
+    """The comparison as a page of the documentation, with its figure."""
+    docs = place / "docs"
+    assert main(["evidence", str(place / "both"), f"--docs={docs}"]) == 0
+    (docs / "evidence/llm-notes.md").write_text("## both\n\nA model of two layers.\n")
+    assert main(["evidence", f"--docs={docs}", "--check"]) == 1
+    assert main(["evidence", f"--docs={docs}"]) == 0
+    assert main(["evidence", f"--docs={docs}", "--check"]) == 0
+    page = (docs / "llm-results.md").read_text()
+    assert "## both: model on task.jsonl" in page
+    assert re.search(r"^\| method \| sampled % \| greedy % \| pass@4 % \| rollouts to", page, re.M)
+    assert re.search(r"^\| TPO \| \S+ \\\[\S+, \S+\\\] \|", page, re.M)
+    assert page.count("★") == 2  # a value each
+    assert "| failed |" in page
+    assert "A model of two layers." in page
+    assert str(place) not in page
+    drawn = ElementTree.parse(docs / "figures/llm-both.svg").getroot()
+    words = [element.text for element in drawn.iter() if element.tag.endswith("text")]
+    assert {"TPO", "GRPO", "rollouts", "held-out accuracy of samples"} <= set(words)
+
+
+def _left_behind(run: Run, sampled: list[float]) -> None:
+    """The files of a run of four rollout batches of eight, evaluated every two of them."""
+    steps = [run.recipe.iterations * batch for batch in (0, 2, 4)]
+    rows = [
+        {"step": step, "sampled": x, "greedy": x, "pass_at_k": x, "kl": None}
+        for step, x in zip(steps, sampled, strict=True)
+    ]
+    log = {
+        "reward": 0.5,
+        "entropy": 2.0,
+        "completions/mean_length": 8,
+        "groups/zero_variance": 0.25,
+    }
+    result = {"seconds": 3.0, "seconds_per_step": {"step": 0.5}, "peak_memory": 2_000_000_000,
+              "evaluations": rows, "provenance": {"device": "a device"}}  # fmt: skip
+    run.folder.mkdir()
+    write_lines(run.folder / "evaluations.jsonl", rows)
+    write_lines(run.folder / "log.jsonl", [{"step": n + 1, **log} for n in range(steps[-1])])
+    write_json(run.folder / "result.json", result)
+
+
+def test_rollouts_to_a_threshold_by_hand(tmp_path: Path) -> None:
+    """GRPO's best seed ends at .5, so methods are timed to .45.
+
+    GRPO's mean goes from .8/3 at 16 rollouts to 1.4/3 at 32, and is at .45 after 16 + 16 (.45 - .8/3)/.2 = 92/3;
+    its third seed never is, and counts with 40. TPO's goes from .1 to .5 over the first 16, and is at .45 after
+    16 x .35/.4 = 14, whatever its passes over a batch.
+    """
+    recipe = Recipe("m", "gsm8k", batches=4, prompts=2, group_size=4, out=str(tmp_path))
+    plan = Plan(recipe, methods("tpo:iterations=2,grpo"), 3)
+    tpo, grpo = plan.methods
+    for seed, curve in enumerate([[0.1, 0.3, 0.5], [0.1, 0.3, 0.5], [0.1, 0.2, 0.4]]):
+        _left_behind(plan.run(grpo, seed), curve)
+        _left_behind(plan.run(tpo, seed), [0.1, 0.5, 0.6])
+    write_json(tmp_path / "comparison.json", {"plan": plan.plain()})
+    found = summary(tmp_path)
+    own, base = found["methods"]
+    assert (own["threshold"], own["rollouts"]) == (pytest.approx(0.45), pytest.approx(14))
+    assert base["rollouts"] == pytest.approx(92 / 3)
+    assert own["ratio"] == pytest.approx(14 * 3 / 92)
+    assert (own["reached"], base["reached"], base["seeds"]) == (3, 2, 3)
+    rows = {(r["method"], r["metric"]): r for r in found["table"]["rows"]}
+    assert rows["grpo", "rollouts to 45.0%"]["values"] == pytest.approx([28, 28])
+    assert rows["grpo", "informative groups %"]["mean"] == 75
+    assert rows["grpo", "mean sampled accuracy %"]["values"] == pytest.approx([30, 30, 70 / 3])
+    assert rows["grpo", "peak memory GB"]["mean"] == 2
+    verdicts = found["verdicts"]
+    assert [v["status"] for v in verdicts] == ["holds", "holds"]
+    assert (
+        "14 rollouts (median 14) against GRPO 32 rollouts (median 28) (n = 3)"
+        in verdicts[0]["detail"]
+    )
+    assert "40% (median 40%) against GRPO 53.3% (median 50%)" in verdicts[1]["detail"]
 
 
 def test_a_method_waits_for_what_says_nothing_about_a_value(place: Path) -> None:

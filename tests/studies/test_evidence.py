@@ -16,7 +16,7 @@ from tpo.cli import main
 from tpo.results import comparisons, evidence
 from tpo.results.gather import combined, gather
 from tpo.results.gather import command as command_of
-from tpo.results.report import publish, results_page
+from tpo.results.report import llm_page, publish, results_page
 from tpo.results.report.axes import Axis, Scale
 from tpo.results.report.figures import figure
 from tpo.results.report.svg import Figure, Mark, Panel
@@ -441,13 +441,18 @@ def test_comparisons_of_language_models_stand_beside_the_published_numbers(tmp_p
     made = {"name": "llm-comparison", "title": "Qwen3-1.7B on gsm8k:/somewhere/gsm8k", "source": "tpo train --compare",
             "settings": settings, "scale": "custom", "table": {"rows": rows}, "verdicts": [],
             "progress": {"cells_done": 6, "cells": 6}}  # fmt: skip
-    path = comparisons.keep(tmp_path, made)
-    assert path.name == "qwen3_1_7b_on_gsm8k_gsm8k.json"
+    path = comparisons.keep(tmp_path, made, "math")
+    assert path.name == "math.json"
     assert "somewhere" not in path.read_text()
-    *_, models, own = results_page.sections([], {}, comparisons.read(tmp_path))
-    assert own["progress"] == {"cells_done": 6, "cells": 6}
+    *_, models = results_page.sections([], {}, comparisons.read(tmp_path).values())
     assert models["progress"] == {"cells_done": 2, "cells": 6}
     found = {(row["method"], row["metric"]): row for row in models["table"]["rows"][:2]}
     assert found["TPO", "final accuracy %"]["agreement"] == "agrees"
     assert found["GRPO", "final accuracy %"]["agreement"] == "ours is lower"
     assert {row["agreement"] for row in models["table"]["rows"][2:]} == {"not run"}
+
+
+def test_without_a_comparison_the_page_says_so():
+    assert "No comparison is kept yet" in llm_page.page({}, {})
+    with pytest.raises(ValueError, match=r"speak of toys, expected .* that are kept \(none\)"):
+        llm_page.page({}, {"toys": "Fast."})

@@ -106,3 +106,12 @@ def test_a_performance_profile_weighs_settings_equally():
     # at tau = .1: one of two runs of the first setting, all four of the second: (1/2 + 1)/2
     share = st.performance_profile([np.array([0.0, 0.9]), np.zeros(4)], np.array([0.1, 1.0]))
     assert share.tolist() == [0.75, 1.0]
+
+
+def test_a_threshold_is_reached_on_the_line_between_two_points():
+    # from .2 at 100 to .6 at 300, .3 is a quarter of the way
+    x, curve = np.array([0, 100, 300, 400]), np.array([0.1, 0.2, 0.6, 0.1])
+    assert st.first_reach(x, curve, 0.3) == pytest.approx(150)
+    assert st.first_reach(x, curve, 0.6) == pytest.approx(300)
+    assert st.first_reach(x, curve, 0.1) == 0
+    assert st.first_reach(x, curve, 0.7) is None

@@ -13,8 +13,8 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "evidence",
         help="finished runs as small committed files, results page and figures made of them",
         description="Adds what DIR holds to DOCS/evidence (a finished run before none, then more "
-        "seeds, then the later folder), and writes DOCS/results.md, DOCS/figures and the README's "
-        "section from it. Without DIR, only the latter.",
+        "seeds, then the later folder; a comparison under its folder's name), and writes DOCS/results.md, "
+        "DOCS/llm-results.md, DOCS/figures and the README's section from it. Without DIR, only the latter.",
     )
     command.add_argument(
         "folders", nargs="*", metavar="DIR", help="as `tpo run` or `tpo train --compare` wrote"
@@ -72,6 +72,7 @@ def add(docs: Path, folders: list[str]) -> None:
 def _add_comparison(folder: Path, compared: str) -> None:
     from tpo.llm.outcome import summary
     from tpo.results import comparisons
+    from tpo.results.report.looks import slug
 
     found = summary(compared)
     progress = found["progress"]
@@ -81,4 +82,4 @@ def _add_comparison(folder: Path, compared: str) -> None:
             f"{compared}: {left} of {progress['cells']} runs are not finished, and it is left out"
         )
     else:
-        print(comparisons.keep(folder, found))
+        print(comparisons.keep(folder, found, slug(Path(compared).resolve().name)))

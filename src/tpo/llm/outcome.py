@@ -15,7 +15,7 @@ from tpo.llm.records import MEASURES, Record, Records, curve
 from tpo.llm.standing import rows, standings, verdicts
 from tpo.llm.tuned import settled, table, trials
 from tpo.results.files import write_bytes
-from tpo.results.statistics import standard_error
+from tpo.results.statistics import interval, iqm, standard_error
 
 EVALUATED = {
     "sampled": "held-out accuracy of samples",
@@ -56,6 +56,7 @@ def summary(folder: str | Path) -> dict[str, Any]:
     """The comparison in a folder as the report's schema has it, complete or not."""
     plan = read(Path(folder))
     recipe, found = plan.recipe, records(plan)
+    tuned = plan.tuning.option if plan.tuning else None
     everyone = [one for group in found.values() for one in group]
     complete = [one.result for one in everyone if one.result is not None]
     standing = standings(found)
@@ -74,7 +75,7 @@ def summary(folder: str | Path) -> dict[str, Any]:
         "settings": {
             k: v
             for k, v in plan.plain()["recipe"].items()
-            if v not in (None, {}, "") and k not in ("steps", "objective")
+            if v not in (None, {}, "") and k not in ("steps", "objective", tuned)
         },
         "x": {"label": "rollouts"},
         "y": {"label": "accuracy", "log": False},
@@ -135,7 +136,14 @@ def _evaluated(method: Method, name: str, group: Sequence[Record]) -> dict[str, 
         for n, row in zip(one.rollouts.tolist(), one.evaluations, strict=True):
             if row.get(name) is not None:
                 values[i, x.index(n)] = row[name]
-    return _series(method, np.array(x), values, group)
+    found = _series(method, np.array(x), values, group)
+    seeds = np.array(found["seeds"]).reshape(len(begun), -1)
+    ends = [interval([column]) if len(column) > 1 else (None, None) for column in seeds.T]
+    return found | {
+        "iqm": iqm(seeds.T).tolist() if len(begun) else [],
+        "iqm_low": [low for low, _ in ends],
+        "iqm_high": [high for _, high in ends],
+    }
 
 
 def _logged(plan: Plan, method: Method, measure: str, group: Sequence[Record]) -> dict[str, Any]:

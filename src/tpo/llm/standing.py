@@ -45,6 +45,7 @@ class Standing:
             "rollouts": self.rollouts,
             "ratio": self.ratio,
             "reached": reached,
+            "seeds": len(self.values[ROLLOUTS]),
         }
 
 

@@ -261,11 +261,12 @@ def _save_model(
 
 def provenance(trainer: Any) -> dict[str, Any]:
     """With what and on what the run was made."""
+    device = trainer.accelerator.device
     packages = ("numpy", "torch", "transformers", "trl", "peft", "accelerate", "datasets", "vllm")
     return {
         "commit": commit(),
         "versions": {"tpo": __version__, **versions(packages)},
-        "device": str(trainer.accelerator.device),
+        "device": torch.cuda.get_device_name(device) if device.type == "cuda" else str(device),
         "processes": trainer.accelerator.num_processes,
         "date": time.strftime("%Y-%m-%d", time.gmtime()),
     }

@@ -7,7 +7,7 @@ beside those that were published for the same task and model.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,6 @@ import numpy as np
 
 from tpo.results.files import read_json, write_text
 from tpo.results.report.data import plain
-from tpo.results.report.looks import slug
 from tpo.results.tables import Ours
 
 if TYPE_CHECKING:
@@ -31,23 +30,23 @@ def holds_one(folder: str | Path) -> bool:
     return (Path(folder) / "comparison.json").is_file()
 
 
-def keep(folder: Path, summary: Mapping[str, Any]) -> Path:
-    """Write a finished comparison to the evidence; an earlier one of that model and task is replaced."""
+def keep(folder: Path, summary: Mapping[str, Any], name: str) -> Path:
+    """Write a finished comparison to the evidence; an earlier one of that name is replaced."""
     text = json.dumps(plain(summary), separators=(",", ":"))
     for word in (summary["settings"]["model"], summary["settings"]["task"].removeprefix("gsm8k:")):
         if word[:1] in "./~":  # a place on the machine that it ran on
             text = text.replace(word, Path(word).name)
-    path = folder / "llm" / f"{slug(json.loads(text)['title'])}.json"
+    path = folder / "llm" / f"{name}.json"
     write_text(path, text + "\n")
     return path
 
 
-def read(folder: Path) -> list[dict[str, Any]]:
-    """Every comparison that is kept."""
-    return [read_json(path) for path in sorted((folder / "llm").glob("*.json"))]
+def read(folder: Path) -> dict[str, dict[str, Any]]:
+    """Every comparison that is kept, by name."""
+    return {path.stem: read_json(path) for path in sorted((folder / "llm").glob("*.json"))}
 
 
-def row(number: Published, kept: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
+def row(number: Published, kept: Iterable[Mapping[str, Any]]) -> dict[str, Any] | None:
     """The row of a table for a published number; None where no comparison has it."""
     for summary in kept:
         if _place(summary["settings"]) != dict(number.coords):

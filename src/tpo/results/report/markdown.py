@@ -39,24 +39,25 @@ def study(found: Mapping[str, Any], explained: bool = True) -> str:
     if cost.get("seconds") is not None:
         head.append(f"{duration(cost['seconds'])} on {cost.get('device')}")
     parts = [
-        f"## {_text(found.get('title'))}",
-        _text(" · ".join(part for part in head if part)),
-        _text(found.get("about") or ""),
-        f"![{_text(found.get('title'))}]({found['figure']})" if found.get("figure") else "",
-        "\n".join(map(_verdict, found.get("verdicts") or ())),
+        f"## {text(found.get('title'))}",
+        text(" · ".join(part for part in head if part)),
+        text(found.get("about") or ""),
+        f"![{text(found.get('title'))}]({found['figure']})" if found.get("figure") else "",
+        "\n".join(map(verdict, found.get("verdicts") or ())),
         table(rows),
         (legend(rows) or "") if rows and explained else "",
         str(found.get("notes") or ""),
-        _facts("Settings", found.get("settings") or {}),
-        _facts("Provenance", found.get("provenance") or {}),
-        _code(str(found.get("command") or "")),
+        facts("Settings", found.get("settings") or {}),
+        facts("Provenance", found.get("provenance") or {}),
+        code(str(found.get("command") or "")),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def _verdict(verdict: Mapping[str, Any]) -> str:
-    status = verdict["status"]
-    words = f"**{_text(verdict['claim'])}**: {_text(status)}. {_text(verdict.get('detail') or '')}"
+def verdict(found: Mapping[str, Any]) -> str:
+    """A line of a list."""
+    status = found["status"]
+    words = f"**{text(found['claim'])}**: {text(status)}. {text(found.get('detail') or '')}"
     return f"- {SIGNS.get(status, '?')} {words.strip()}"
 
 
@@ -65,27 +66,35 @@ def table(rows: Sequence[Mapping[str, Any]]) -> str:
     if not rows:
         return ""
     shown = columns(rows)
-    lines = [[c.title for c in shown], ["---:" if c.kind else "---" for c in shown]]
-    lines += [[c.text(row) for c in shown] for row in rows]
-    lines[0] = [_text(cell) for cell in lines[0]]
-    lines[2:] = [[_text(cell) for cell in line] for line in lines[2:]]
+    heads = [c.title for c in shown]
+    return grid(
+        heads, [[c.text(row) for c in shown] for row in rows], [bool(c.kind) for c in shown]
+    )
+
+
+def grid(heads: Sequence[str], cells: Sequence[Sequence[str]], numbers: Sequence[bool]) -> str:
+    """A table; columns of numbers are set to the right."""
+    lines = [[text(cell) for cell in line] for line in (heads, *cells)]
+    lines.insert(1, ["---:" if one else "---" for one in numbers])
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
-def _facts(title: str, facts: Mapping[str, Any]) -> str:
-    if not facts:
+def facts(title: str, known: Mapping[str, Any]) -> str:
+    """A paragraph of settings; empty for none."""
+    if not known:
         return ""
-    listed = "; ".join(f"{key} {value_text(value)}" for key, value in facts.items())
-    return f"{title}: {_text(listed)}"
+    listed = "; ".join(f"{key} {value_text(value)}" for key, value in known.items())
+    return f"{title}: {text(listed)}"
 
 
-def _code(command: str) -> str:
+def code(command: str) -> str:
+    """A command on a line of its own."""
     return f"    {' '.join(command.split())}" if command else ""
 
 
-def _text(value: object) -> str:
+def text(value: object) -> str:
     """Text on one line in which nothing is Markdown or HTML."""
-    text = " ".join(str(value).split())
+    words = " ".join(str(value).split())
     for character in "\\`*_[]|":
-        text = text.replace(character, f"\\{character}")
-    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+        words = words.replace(character, f"\\{character}")
+    return words.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

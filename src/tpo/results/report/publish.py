@@ -1,4 +1,4 @@
-"""The files that are made of evidence: DOCS/results.md, DOCS/figures, and the README's section."""
+"""The files that are made of evidence: results.md, llm-results.md and figures in DOCS, the README's section."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 from tpo.results import comparisons, evidence
 from tpo.results.files import write_text
 from tpo.results.loaded import Record
+from tpo.results.report import llm_page
 from tpo.results.report.figures import figure
 from tpo.results.report.results_page import highlights, page, sections
 
@@ -23,8 +24,15 @@ def folder_of(docs: Path) -> Path:
 def made(docs: Path, records: Sequence[Record]) -> dict[Path, str]:
     """Every file that follows from the evidence, with its text."""
     folder = folder_of(docs)
-    found = sections(records, notes(folder / "notes.md"), comparisons.read(folder))
-    texts = {docs / "results.md": page(found)}
+    compared = comparisons.read(folder)
+    found = sections(records, notes(folder / "notes.md"), compared.values())
+    remarks = notes(folder / "llm-notes.md")
+    texts = {
+        docs / "results.md": page(found),
+        docs / "llm-results.md": llm_page.page(compared, remarks),
+    }
+    for name, summary in compared.items():
+        texts[docs / llm_page.picture(name)] = llm_page.figure(summary).svg()
     for record in records:
         texts[docs / "figures" / f"{record.study.name}.svg"] = figure(record).svg()
     readme = docs.parent / "README.md"
@@ -66,7 +74,7 @@ def kept(docs: Path) -> list[Record]:
 
 
 def notes(path: Path) -> dict[str, str]:
-    """Remarks by study: the paragraphs under each `## NAME`; none where there is no such file."""
+    """Remarks by study or comparison: the paragraphs under each `## NAME`; none where there is no such file."""
     if not path.is_file():
         return {}
     _, *pieces = re.split(r"^## (\S+)\s*$", path.read_text(encoding="utf-8"), flags=re.MULTILINE)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tpo.results import comparisons
@@ -57,9 +57,9 @@ Section = Mapping[str, Any]
 
 
 def sections(
-    records: Sequence[Record], notes: Mapping[str, str], compared: Sequence[Section] = ()
+    records: Sequence[Record], notes: Mapping[str, str], compared: Iterable[Section] = ()
 ) -> list[Section]:
-    """One per study, run or not; then the language models, and their comparisons that were run."""
+    """One per study, run or not; then the language models, with the numbers of comparisons that are kept."""
     from tpo import studies
 
     known = {record.study.name: record for record in records}
@@ -71,7 +71,7 @@ def sections(
         )
     names = [name for name in studies.names() if name != "demo" or name in known]
     found = [section(studies.study(name), known.get(name), notes.get(name, "")) for name in names]
-    return [*found, _language_models(notes.get(LANGUAGE_MODELS, ""), compared), *compared]
+    return [*found, _language_models(notes.get(LANGUAGE_MODELS, ""), list(compared))]
 
 
 def page(found: Sequence[Section]) -> str:
@@ -95,7 +95,8 @@ def _language_models(notes: str, compared: Sequence[Section]) -> Section:
     return {
         "name": LANGUAGE_MODELS, "title": "Language models", "source": "language models", "scale": "full",
         "about": "The paper's tasks for language models, with LoRA and 16 completions a prompt. They need "
-        "a GPU and the models; the command is for the first of them.",
+        "a GPU and the models; the command is for the first of them. Comparisons that were run, of these and "
+        "other models and tasks, are in docs/llm-results.md.",
         "command": TRAINING, "table": {"rows": rows}, "verdicts": [], "notes": notes,
         "progress": {"cells_done": sum(row is not None for row in found), "cells": len(rows)},
     }  # fmt: skip

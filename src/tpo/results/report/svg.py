@@ -23,8 +23,9 @@ PADDING = 12
 class Mark:
     """Something drawn in the colour of its look.
 
-    kind "line": ys over xs, with a band of ±error. "dots": the same joined by straight lines, with
-    whiskers. "hollow": what was published. "bars": beside those of other marks. "strip": points alone.
+    kind "line": ys over xs, with a band of ±error, or between the ends in `band`. "dots": the same joined by
+    straight lines, with whiskers. "hollow": what was published. "bars": beside those of other marks.
+    "strip": points alone.
     """
 
     kind: str
@@ -32,6 +33,7 @@ class Mark:
     xs: Sequence[float]
     ys: Sequence[float]
     error: Sequence[float] = ()
+    band: Sequence[tuple[float, float]] = ()
 
 
 @dataclass(frozen=True)
@@ -144,6 +146,7 @@ def _extent(panel: Panel, name: str) -> list[float]:
     axis: Axis = getattr(panel, name)
     values = [v for mark in panel.marks for v in getattr(mark, f"{name}s") if math.isfinite(v)]
     if name == "y":
+        values += [v for mark in panel.marks for ends in mark.band for v in ends]
         values += [
             y + e for m in panel.marks for y, e in zip(m.ys, m.error, strict=False) if not axis.log
         ]
@@ -179,9 +182,11 @@ def _grid(
 
 
 def _drawn(mark: Mark, across: Scale, up: Scale, bars: Sequence[Mark]) -> Html:
+    error = mark.error or [0.0] * len(mark.ys)
+    band = mark.band or [(y - e, y + e) for y, e in zip(mark.ys, error, strict=True)]
     known = [
-        (across(x), up(y), *_ends(y, e, up))
-        for x, y, e in zip(mark.xs, mark.ys, mark.error or [0.0] * len(mark.ys), strict=True)
+        (across(x), up(y), up(high), up(low))
+        for x, y, (low, high) in zip(mark.xs, mark.ys, band, strict=True)
         if math.isfinite(y)
     ]
     if mark.kind == "bars":
@@ -202,7 +207,7 @@ def _ends(y: float, error: float, up: Scale) -> tuple[float, float]:
 def _line_shapes(mark: Mark, known: Sequence[tuple[float, ...]]) -> Iterator[Html]:
     centre = _path((x, y) for x, y, *_ in known)
     if mark.kind == "line":
-        if any(mark.error):
+        if any(mark.error) or mark.band:
             edge = [(x, high) for x, _, high, _ in known] + [
                 (x, low) for x, *_, low in reversed(known)
             ]

@@ -1,0 +1,205 @@
+"""docs/llm-results.md: the comparisons of language models that are kept: figure, tables, command of each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tpo.results.report import markdown
+from tpo.results.report.axes import Axis
+from tpo.results.report.looks import looks
+from tpo.results.report.svg import Figure, Mark, Panel
+from tpo.results.report.words import duration, number
+
+INTRODUCTION = """# Language models: results
+
+Methods trained on the same prompts, seeds and number of rollouts (completions sampled for training). This
+page is written by
+
+    tpo evidence
+
+from the summaries in `docs/evidence/llm`, which `tpo evidence DIR` takes from the folders of
+`tpo train --compare`; remarks come from `docs/evidence/llm-notes.md`. The command under a comparison runs it
+again."""
+
+NOTHING = """No comparison is kept yet. One is added by
+
+    tpo train --model Qwen/Qwen3-1.7B --task gsm8k --compare tpo,grpo --seeds 3 --out DIR
+    tpo evidence DIR"""
+
+LEGEND = """\
+Accuracy is on held-out prompts: the mean score of samples, the share that greedy decoding solves, and
+pass@k. A number is the mean over seeds, in brackets the 95% bootstrap interval of the interquartile
+mean. Rollouts is when the mean over seeds, on straight lines between evaluations, first reaches 90% of
+the best final accuracy (of samples) among GRPO's seeds, in brackets how many seeds reach it by
+themselves; × GRPO is what part that is of GRPO's. Entropy is of the last tenth of training; informative
+are groups whose scores differ, over all of training; KL is from the start to the end. A verdict rests on
+the 95% bootstrap interval of the difference, seed by seed; level means within a twentieth of the larger
+mean, and a seed that never reaches the accuracy counts with one rollout batch more than the budget."""
+
+COLUMNS = {
+    "final sampled accuracy %": "sampled %",
+    "final accuracy %": "greedy %",
+    "pass@": "pass@{k} %",
+    "final entropy": "entropy",
+    "informative groups %": "informative %",
+    "KL from the start": "KL",
+    "seconds per step": "s/step",
+    "peak memory GB": "GB",
+}
+"""Metrics of the wide table and their headings, where any method has them."""
+ACCURACIES = 3
+"""The first so many have an interval, and after them come the rollouts."""
+DRAWN = ("sampled", "pass_at_k", "entropy", "kl")
+"""Measures that the figure shows, where there are curves."""
+
+Summary = Mapping[str, Any]
+
+
+def page(kept: Mapping[str, Summary], notes: Mapping[str, str]) -> str:
+    """The whole page, from the comparisons by name and remarks by the same names."""
+    unknown = sorted({*notes} - {*kept})
+    if unknown:
+        raise ValueError(
+            f"the notes on language models speak of {', '.join(unknown)}, expected names of comparisons "
+            f"that are kept ({', '.join(kept) or 'none'})"
+        )
+    sections = [_section(name, one, notes.get(name, "")) for name, one in kept.items()]
+    parts = [INTRODUCTION, LEGEND, *sections] if kept else [INTRODUCTION, NOTHING]
+    return "\n\n".join(parts) + "\n"
+
+
+def picture(name: str) -> str:
+    """Where the figure of a comparison lies in the documentation."""
+    return f"figures/llm-{name}.svg"
+
+
+def figure(summary: Summary) -> Figure:
+    """Accuracy against rollouts, and what goes with it."""
+    known = {panel["coords"]["measure"]: panel for panel in summary["panels"]}
+    chosen = [known[name] for name in DRAWN if name in known]
+    series = [(s["method"], s["label"]) for panel in chosen for s in panel["series"]]
+    colours = looks(series)
+    goal = next((m["threshold"] for m in summary["methods"] if m["threshold"] is not None), None)
+    panels = [
+        Panel(
+            panel["title"],
+            Axis("rollouts"),
+            Axis("", percent=panel["coords"]["measure"] in ("sampled", "pass_at_k")),
+            [_line(s, colours[s["label"]]) for s in panel["series"]],
+            [goal] if goal is not None and panel["coords"]["measure"] == "sampled" else [],
+        )
+        for panel in chosen
+    ]
+    legend = [(label, colours[label]) for _, label in dict.fromkeys(series)]
+    note = (
+        "Held out: interquartile mean over seeds and its 95% interval; else mean ± standard error"
+    )
+    return Figure(summary["title"], panels, legend, columns=3 if len(panels) == 3 else 2, note=note)
+
+
+def _line(series: Mapping[str, Any], look: str) -> Mark:
+    if "iqm" not in series:
+        return Mark("line", look, series["x"], series["mean"], series["se"])
+    ends = [
+        (y if low is None else low, y if high is None else high)
+        for y, low, high in zip(series["iqm"], series["iqm_low"], series["iqm_high"], strict=True)
+    ]
+    return Mark("line", look, series["x"], series["iqm"], band=ends)
+
+
+def _section(name: str, one: Summary, notes: str) -> str:
+    cost = one["cost"]
+    runs = f"{one['progress']['cells_done']} runs{_trials(one.get('tuning'))}"
+    parts = [
+        f"## {markdown.text(name)}: {markdown.text(one['title'])}",
+        markdown.text(f"{runs}, {duration(cost['seconds'])} on {cost['device']}"),
+        markdown.text(one["about"]),
+        f"![{markdown.text(one['title'])}]({picture(name)})",
+        _table(one),
+        "\n".join(map(markdown.verdict, one["verdicts"])),
+        _tuning(one.get("tuning")),
+        notes,
+        markdown.facts("Settings", one["settings"]),
+        markdown.facts("Provenance", one["provenance"]),
+        markdown.code(one["command"]),
+    ]
+    return "\n\n".join(part for part in parts if part)
+
+
+def _trials(tuning: Mapping[str, Any] | None) -> str:
+    return f" and {len(tuning['rows']) * len(tuning['seeds'])} of tuning" if tuning else ""
+
+
+def _table(one: Summary) -> str:
+    """A method a line."""
+    known: dict[str, dict[str, Any]] = {}
+    for row in one["table"]["rows"]:
+        known.setdefault(row["metric"], {})[row["method"]] = row
+    shown = {
+        metric: COLUMNS[key].format(k=metric[5:-2])
+        for key in COLUMNS
+        for metric in known
+        if metric == key or (key == "pass@" and metric.startswith(key))
+    }
+    timed = next((m["threshold"] for m in one["methods"] if m["threshold"] is not None), None)
+    first, later = list(shown)[:ACCURACIES], list(shown)[ACCURACIES:]
+    middle = [f"rollouts to {timed:.1%}", "× GRPO"] if timed is not None else []
+    heads = ["method", *(shown[m] for m in first), *middle, *(shown[m] for m in later)]
+    lines = []
+    for method in one["methods"]:
+        name = method["method"]
+        lines.append(
+            [
+                method["label"],
+                *(_cell(known[metric].get(name), True) for metric in first),
+                *(_timing(method) if middle else ()),
+                *(_cell(known[metric].get(name), False) for metric in later),
+            ]
+        )
+    return markdown.grid(heads, lines, [False, *[True] * (len(heads) - 1)])
+
+
+def _cell(row: Mapping[str, Any] | None, interval: bool) -> str:
+    if row is None or not row["n"]:
+        return "–"
+    low, high = row["iqm_low"], row["iqm_high"]
+    ends = f" [{number(low)}, {number(high)}]" if interval and low is not None else ""
+    return f"{number(row['mean'])}{ends}"
+
+
+def _timing(method: Mapping[str, Any]) -> list[str]:
+    """When the threshold is reached, by how many seeds, and against the baseline."""
+    reached = f"({method['reached']} of {method['seeds']})"
+    if method["rollouts"] is None:
+        return [f"never {reached}", "–"]
+    return [f"{method['rollouts']:,.0f} {reached}", number(method["ratio"])]
+
+
+def _tuning(tuning: Mapping[str, Any] | None) -> str:
+    """Every value that was tried, a method a line; the best marked, and those at the edge named."""
+    if not tuning:
+        return ""
+    values = list(dict.fromkeys(row["value"] for row in tuning["rows"]))
+    labels = list(dict.fromkeys((row["method"], row["label"]) for row in tuning["rows"]))
+    tried = {(row["method"], row["value"]): row for row in tuning["rows"]}
+    lines = [
+        [label, *(_tried(tried[method, value]) for value in values)] for method, label in labels
+    ]
+    heads = [tuning["option"], *(f"{v:g}" if isinstance(v, float) else str(v) for v in values)]
+    seeds = ", ".join(map(str, tuning["seeds"]))
+    words = (
+        f"Tuning, with seed {seeds} and {tuning['batches']} rollout batches: accuracy of samples in %, mean "
+        "over all evaluations; the starred value is the one reported."
+    )
+    if tuning["edge"]:
+        names = ", ".join(tuning["edge"])
+        words += f" At the edge of the grid, so that a better one may lie beyond: {names}."
+    grid = markdown.grid(heads, lines, [False, *[True] * len(values)])
+    return f"{markdown.text(words)}\n\n{grid}"
+
+
+def _tried(row: Mapping[str, Any]) -> str:
+    if row["accuracy"] is None:
+        return "failed" if row["error"] else "–"
+    return f"{number(row['accuracy'])}{' ★' if row['chosen'] else ''}"
