@@ -75,6 +75,12 @@ class TargetPolicyConfig(GRPOConfig):  # type: ignore[misc]
             "(see `fits` there); else, and with False, as TRL does."
         },
     )
+    shared_prompts: bool = field(
+        default=True,
+        metadata={
+            "help": "Read a group as one sequence with its prompt once, where a micro-batch holds whole groups."
+        },
+    )
     disable_dropout: bool = field(default=True, metadata={"help": "Switch dropout off."})
     mask_truncated_completions: bool = field(
         default=True, metadata={"help": "Leave truncated completions out of their group."}

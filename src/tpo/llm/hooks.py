@@ -32,9 +32,9 @@ def check_hooks(trainer: type) -> None:
         )
 
 
-def forward_options(trainer: Any) -> tuple[str, ...]:
+def forward_options() -> tuple[str, ...]:
     """Names of batch entries that TRL's forward pass accepts besides the ids (images and the like)."""
-    accepted = inspect.signature(trainer._get_per_token_logps_and_entropies).parameters
+    accepted = inspect.signature(trl.GRPOTrainer._get_per_token_logps_and_entropies).parameters
     return tuple(k for k in accepted if k not in _GIVEN and not k.startswith("compute_"))
 
 
@@ -76,6 +76,18 @@ def realigned(trainer: Any) -> None:
             f"multiple of {steps}",
             stacklevel=2,
         )
+
+
+def packs(trainer: Any) -> bool:
+    """Whether the model can read a group as one sequence: attention takes any mask, nothing is wrapped."""
+    model = trainer.accelerator.unwrap_model(trainer.model)
+    return bool(
+        trainer.args.shared_prompts
+        and trainer.accelerator.num_processes == 1
+        and not getattr(trainer, "use_liger_kernel", False)
+        and fits(model)
+        and model.config._attn_implementation in ("sdpa", "eager")
+    )
 
 
 def sampler_of(trainer: Any) -> Sampler | None:

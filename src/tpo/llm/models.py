@@ -40,6 +40,9 @@ def _convert(source: Path, folder: Path) -> None:
     clean.load_state_dict(read.state_dict())
     clean.generation_config = read.generation_config
     _split_digits(tokenizer, source)
+    tokenizer.eos_token = tokenizer.convert_ids_to_tokens(
+        _field(source, "tokenizer.ggml.eos_token_id")
+    )
     if tokenizer.pad_token is None:
         tokenizer.pad_token = tokenizer.eos_token
     folder.mkdir(parents=True, exist_ok=True)
@@ -49,17 +52,23 @@ def _convert(source: Path, folder: Path) -> None:
 
 def _split_digits(tokenizer: Any, source: Path) -> None:
     """SmolLM reads digits one by one; the tokenizer that transformers builds from its GGUF does not."""
-    from gguf import GGUFReader
     from tokenizers import pre_tokenizers
 
-    field = GGUFReader(source).get_field("tokenizer.ggml.pre")
-    if field is not None and field.contents() == "smollm":
+    if _field(source, "tokenizer.ggml.pre") == "smollm":
         tokenizer.backend_tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
             [
                 pre_tokenizers.Digits(individual_digits=True),
                 pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True),
             ]
         )
+
+
+def _field(source: Path, name: str) -> Any:
+    """A field of a GGUF file, None where it is not there."""
+    from gguf import GGUFReader
+
+    found = GGUFReader(source).get_field(name)
+    return None if found is None else found.contents()
 
 
 def read_tokenizer(model: str) -> Any:

@@ -1,9 +1,9 @@
 """TargetPolicyTrainer: TRL's GRPO trainer with the loss of any objective that needs no critic.
 
-Five hooks, each around TRL's own method: completions come from a faster sampler where it fits, rewards are kept
-raw, a rollout batch becomes a `Generation`, its coefficients are kept up to date, and the loss is
-Σ sg(c)·log_prob. TRL shuffles candidates over micro-batches and ranks; as the coefficients are made from whole
-groups, the gradient is the objective's wherever rows land.
+Six hooks, each around TRL's own method: completions come from a faster sampler and their log-probs from packed
+groups where that fits, rewards are kept raw, a rollout batch becomes a `Generation`, its coefficients are kept
+up to date, and the loss is Σ sg(c)·log_prob. TRL shuffles candidates over micro-batches and ranks; as the
+coefficients are made from whole groups, the gradient is the objective's wherever rows land.
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ from tpo.llm.config import TargetPolicyConfig
 from tpo.llm.coupling import coupled
 from tpo.llm.generation import Fit, Generation
 from tpo.llm.guard import guard_all
-from tpo.llm.hooks import check_hooks, forward_options, realigned, regrouped, sampler_of
+from tpo.llm.hooks import check_hooks, forward_options, packs, realigned, regrouped, sampler_of
 from tpo.llm.metrics import Watch, fit_metrics, score_metrics
+from tpo.llm.packing import log_probs, packed, shared
 from tpo.llm.skipping import SkipBrokenSteps
 
 Tensor = torch.Tensor
@@ -64,12 +65,13 @@ class TargetPolicyTrainer(GRPOTrainer):  # type: ignore[misc]
         self._watch = Watch(args.patience, self.objective)
         rewards = guard_all(reward_funcs, args.reward_timeout)
         super().__init__(model, rewards, args, *more, **options)
-        self._forward_options = forward_options(self)
+        self._forward_options = forward_options()
         self.sampler = None if self.use_vllm else sampler_of(self)
+        self._packs = packs(self)
         self.skipping = SkipBrokenSteps(self)
         self.add_callback(self.skipping)
 
-    # The five hooks
+    # The six hooks
 
     def _generate_single_turn(
         self, prompt_ids: Any, images: Any, *more: Any, **options: Any
@@ -149,6 +151,36 @@ class TargetPolicyTrainer(GRPOTrainer):  # type: ignore[misc]
             steps = self.current_gradient_accumulation_steps
             loss = loss + self.router_aux_loss_coef * aux[0] / steps
         return loss
+
+    def _get_per_token_logps_and_entropies(
+        self,
+        model: Any,
+        input_ids: Tensor,
+        attention_mask: Tensor,
+        logits_to_keep: int,
+        batch_size: int | None = None,
+        compute_entropy: bool = False,
+        **more: Any,
+    ) -> tuple[Any, ...]:
+        """Log-probs and entropies of completions; groups are read as one sequence each where they are whole."""
+        K, C = self.num_generations, logits_to_keep
+        ids, mask = ((x[:, :-C], x[:, -C:]) for x in (input_ids, attention_mask))
+        extra = any(value is not None and value is not False for value in more.values())
+        if extra or not self._packs or not shared(ids[0], K):
+            return super()._get_per_token_logps_and_entropies(
+                model, input_ids, attention_mask, C, batch_size, compute_entropy, **more
+            )
+        plain = self.accelerator.unwrap_model(model)
+        rows = max(K, (batch_size or len(input_ids)) // K * K)
+        found = []
+        with self.accelerator.autocast():
+            for i in range(0, len(input_ids), rows):
+                part = slice(i, i + rows)
+                group = packed(ids[0][part], mask[0][part], ids[1][part], mask[1][part], K)
+                shape = ids[1][part].shape
+                found.append(log_probs(plain, group, shape, self.temperature, compute_entropy))
+        logps, entropies = zip(*found, strict=True)
+        return torch.cat(logps), torch.cat(entropies) if compute_entropy else None, None
 
     # What the hooks are made of
 

@@ -1,0 +1,125 @@
+"""Log-probs of a group with its prompt read once: one sequence per group, no padding between candidates.
+
+    prompt | candidate 1 | candidate 2 | ... | candidate K
+
+A token sees the prompt and its own candidate up to itself; positions go on from the prompt for every candidate.
+So each token meets what it meets in a sequence of its own, and the numbers are the same. Probabilities of the
+vocabulary are made for a slice of tokens at a time, and made again on the way back, so that they never lie in
+memory all at once.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import torch
+from torch.utils.checkpoint import checkpoint
+
+Tensor = torch.Tensor
+SLICE = 2048
+"""Tokens whose distribution over the vocabulary is held at a time."""
+PROMPT = -1
+
+
+class Packed(NamedTuple):
+    """G groups as one sequence each, [G, S], and where their candidates' tokens are."""
+
+    ids: Tensor
+    positions: Tensor
+    mask: Tensor
+    """[G, 1, S, S] True where a token looks"""
+    before: Tensor
+    """[M] for each candidate token, where in [G·S] the token stands that predicts it"""
+    at: Tensor
+    """[M] where in [G·S] it stands itself"""
+    to: Tensor
+    """[M] where in [n·C] it came from"""
+
+
+def shared(prompts: Tensor, K: int) -> bool:
+    """Whether rows [n, P] are groups of K with the same prompt."""
+    n = len(prompts)
+    if n % K:
+        return False
+    grouped = prompts.reshape(n // K, K, -1)
+    return bool((grouped == grouped[:, :1]).all())
+
+
+def packed(
+    prompts: Tensor, prompt_mask: Tensor, completions: Tensor, mask: Tensor, K: int
+) -> Packed:
+    """Pack rows of prompts [n, P] and completions [n, C], whole groups side by side."""
+    n, C = completions.shape
+    G, device = n // K, completions.device
+    first, first_mask = prompts[::K], prompt_mask[::K].bool()
+    P = first.shape[1]
+    length = first_mask.sum(-1, keepdim=True)
+    ids = torch.cat([first, completions.reshape(G, K * C)], 1)
+    filled = torch.cat([first_mask, mask.reshape(G, K * C).bool()], 1)
+    owner = torch.cat(
+        [
+            torch.full((P,), PROMPT, device=device),
+            torch.arange(K, device=device).repeat_interleave(C),
+        ]
+    ).expand(G, -1)
+    within = torch.arange(C, device=device).repeat(K)
+    positions = torch.cat([first_mask.cumsum(-1) - 1, length + within], 1)
+    source = torch.cat([torch.full((G, P), PROMPT, device=device),
+                        torch.arange(n * C, device=device).reshape(G, K * C)], 1)  # fmt: skip
+
+    order = torch.argsort(~filled, dim=1, stable=True)[:, : int(filled.sum(1).max())]
+    ids, filled, owner, positions, source = (
+        x.gather(1, order) for x in (ids, filled, owner, positions, source)
+    )
+    S = ids.shape[1]
+    here = torch.arange(S, device=device)
+    seen = (owner[:, None, :] == PROMPT) | (owner[:, None, :] == owner[:, :, None])
+    looks = (here[None, :] <= here[:, None]) & seen & filled[:, None, :]
+    looks |= torch.eye(S, dtype=torch.bool, device=device)  # padding looks at itself
+    previous = torch.where(positions == length, length - 1, here - 1)
+    candidate = (owner != PROMPT) & filled
+    row = torch.arange(G, device=device)[:, None] * S
+    return Packed(
+        ids,
+        positions.clamp(min=0),
+        looks[:, None],
+        (row + previous)[candidate],
+        (row + here)[candidate],
+        source[candidate],
+    )
+
+
+def log_probs(
+    model: Any, batch: Packed, shape: torch.Size, temperature: float, entropies: bool = False
+) -> tuple[Tensor, Tensor | None]:
+    """Log-probs of completions of that shape [n, C], 0 where there is no token, and entropies if asked for."""
+    hidden = model.get_decoder()(
+        input_ids=batch.ids,
+        attention_mask=batch.mask,
+        position_ids=batch.positions,
+        use_cache=False,
+    ).last_hidden_state
+    states = hidden.flatten(0, 1)[batch.before]
+    targets = batch.ids.flatten()[batch.at]
+    head = model.get_output_embeddings()
+    found = [
+        checkpoint(_scored, head, states[i : i + SLICE], targets[i : i + SLICE], temperature, entropies,
+                   use_reentrant=False)
+        for i in range(0, max(1, len(targets)), SLICE)
+    ]  # fmt: skip
+    scores = [torch.cat(parts) for parts in zip(*found, strict=True)]
+    size = shape.numel()
+    placed = [x.new_zeros(size).index_put((batch.to,), x).reshape(shape) for x in scores]
+    return placed[0], placed[1] if entropies else None
+
+
+def _scored(
+    head: Any, states: Tensor, targets: Tensor, temperature: float, entropies: bool
+) -> tuple[Tensor, ...]:
+    """Log-probs of the targets [M] behind these states [M, D], and the entropies of what could have come."""
+    log_p = (head(states).float() / temperature).log_softmax(-1)
+    chosen = log_p.gather(-1, targets[:, None])[:, 0]
+    if not entropies:
+        return (chosen,)
+    with torch.no_grad():
+        return chosen, -(log_p.exp() * log_p).sum(-1)
