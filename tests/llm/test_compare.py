@@ -90,13 +90,14 @@ def test_two_at_a_time_is_what_one_at_a_time_is(
     place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Methods with one and two passes sample equally many completions; nothing but numbers is kept."""
-    assert main(asked(place, "one", METHODS, eval_every=1)) == 0
-    assert main([*asked(place, "two", METHODS, eval_every=1), "--workers=2"]) == 0
+    assert main([*asked(place, "one", METHODS, eval_every=1), "--eval-kl"]) == 0
+    assert main([*asked(place, "two", METHODS, eval_every=1), "--workers=2", "--eval-kl"]) == 0
     assert "3 of 3: " in capsys.readouterr().err
     for name, steps in {"tpo": 2, "tpo-eta-0.5-score-mean": 2, "grpo-iterations-2": 4}.items():
         runs = [place / out / f"{name}-seed0" for out in ("one", "two")]
         one, two = map(result, runs)
         assert one["evaluations"] == two["evaluations"]
+        assert [row["kl"] is None for row in one["evaluations"]] == [True, True, False]
         assert (one["steps"], one["rollouts"]) == (steps, 16)
         assert one["sampled_tokens"] == 16 * 8  # a tiny random model never ends
         assert one["seconds_per_step"]["step"] > 0
@@ -106,6 +107,8 @@ def test_two_at_a_time_is_what_one_at_a_time_is(
     found = summary(place / "two")
     assert found["progress"] == {"cells_done": 3, "cells": 3}
     assert [s["x"] for s in found["panels"][0]["series"]] == [[0, 8, 16]] * 3
+    moved = [row for row in found["table"]["rows"] if row["metric"] == "KL from the start"]
+    assert [row["n"] for row in moved] == [1, 1, 1]
 
 
 def _worker_of(run: Path) -> int:
@@ -143,7 +146,7 @@ def test_a_run_that_fails_leaves_the_others_alone(
     assert "failed: tpo, seed 0: its process died (killed by signal 9)" in shown
     assert summary(place / "both")["progress"] == {"cells_done": 2, "cells": 4}
     (broken / "recipe.json").unlink()
-    assert main([*command, "--resume"]) == 0
+    assert main([*command, "--resume", "--workers=1"]) == 0
     assert summary(place / "both")["progress"] == {"cells_done": 4, "cells": 4}
     assert not list(place.glob("both/*/failed.json"))
 
@@ -201,6 +204,7 @@ def test_every_method_is_tuned_alike(place: Path, capsys: pytest.CaptureFixture[
     assert main(command) == 0
     shown = capsys.readouterr().out
     assert "learning_rate, mean sampled accuracy" in shown
+    assert re.search(r"^grpo reaches .* after \d+ rollouts, 1.00 of grpo's$", shown, re.M)
     found = summary(place / "both")
     assert found["progress"] == {"cells_done": 4, "cells": 4}
     tuning = found["tuning"]

@@ -137,9 +137,9 @@ def test_compare_writes_what_the_report_reads(
     assert found["progress"] == {"cells_done": 4, "cells": 4}
     assert [s["method"] for s in found["panels"][0]["series"]] == ["tpo", "grpo"]
     series = found["panels"][0]["series"][0]
-    assert series["x"] == [0, 16]
+    assert series["x"] == [0, 8, 16]
     assert series["n"] == series["planned"] == 2
-    assert np.shape(series["seeds"]) == (2, 2)
+    assert np.shape(series["seeds"]) == (2, 3)
     assert series["mean"] == pytest.approx(np.mean(series["seeds"], 0))
     json.dumps(found, allow_nan=False)
     page = (place / "both/report.html").read_text()

@@ -180,7 +180,7 @@ def _compared(plan: Any, workers: int, resume: bool) -> tuple[list[str], int]:
     for row in found["table"]["rows"]:
         mean = f"{row['mean']:.4g}" if row["n"] else ""
         lines.append(f"{row['method']:{wide}}{row['metric']:28}{mean:>12}{row['n']:>4}")
-    lines = [*_tuned(found["tuning"]), *lines]
+    lines = [*_tuned(found["tuning"]), *lines, *_timed(found["methods"])]
     failed = [f"failed: {one['run']}: {one['error']}" for one in found["failures"]]
     if failed:
         failed.append("the same command with --resume tries them again")
@@ -202,6 +202,17 @@ def _tuned(tuning: dict[str, Any] | None) -> list[str]:
         best = f"  <- best{edge}" if row["chosen"] else ""
         lines.append(f"  {row['method']}  {row['value']}  {outcome}{best}")
     return [*lines, ""]
+
+
+def _timed(methods: list[dict[str, Any]]) -> list[str]:
+    """When each method reaches the accuracy that all are timed to, where there is one."""
+    lines = []
+    for one in methods:
+        if one["threshold"] is not None:
+            when = "never" if one["rollouts"] is None else f"after {one['rollouts']:.0f} rollouts"
+            part = "" if one["ratio"] is None else f", {one['ratio']:.2f} of grpo's"
+            lines.append(f"{one['method']} reaches {one['threshold']:.1%} {when}{part}")
+    return lines
 
 
 def _table(text: str) -> dict[str, Any]:

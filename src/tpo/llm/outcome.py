@@ -56,7 +56,7 @@ def summary(folder: str | Path) -> dict[str, Any]:
     """The comparison in a folder as the report's schema has it, complete or not."""
     plan = read(Path(folder))
     recipe, found = plan.recipe, records(plan)
-    tuned = plan.tuning.option if plan.tuning else None
+    tuning = table(plan)
     everyone = [one for group in found.values() for one in group]
     complete = [one.result for one in everyone if one.result is not None]
     standing = standings(found)
@@ -69,13 +69,14 @@ def summary(folder: str | Path) -> dict[str, Any]:
         "name": "llm-comparison",
         "title": f"{Path(recipe.model).name} on {recipe.task}",
         "source": "tpo train --compare",
-        "about": _about(plan, failures),
+        "about": " ".join([_about(plan), *_tuned(tuning), *_failed(failures)]),
         "command": plan.command,
         "scale": "custom",
         "settings": {
             k: v
             for k, v in plan.plain()["recipe"].items()
-            if v not in (None, {}, "") and k not in ("steps", "objective", tuned)
+            if v not in (None, {}, "")
+            and k not in ("steps", "objective", (tuning or {}).get("option"))
         },
         "x": {"label": "rollouts"},
         "y": {"label": "accuracy", "log": False},
@@ -83,7 +84,7 @@ def summary(folder: str | Path) -> dict[str, Any]:
         "table": {"columns": list(TABLE), "rows": [row for one in standing for row in rows(one)]},
         "verdicts": verdicts(plan, standing),
         "methods": [one.plain() for one in standing],
-        "tuning": table(plan),
+        "tuning": tuning,
         "failures": failures,
         "provenance": (complete[0]["provenance"] if complete else {}) | {"seeds": plan.reported},
         "cost": {
@@ -99,16 +100,28 @@ def summary(folder: str | Path) -> dict[str, Any]:
     }
 
 
-def _about(plan: Plan, failures: Sequence[Mapping[str, str]]) -> str:
+def _about(plan: Plan) -> str:
     recipe = plan.recipe
     rollouts = recipe.batches * recipe.prompts * recipe.group_size
-    words = (
+    return (
         f"{', '.join(m.name for m in plan.methods)} with the same prompts and seeds, {rollouts} rollouts "
         f"each: {recipe.batches} batches of {recipe.prompts} x {recipe.group_size}. Final accuracy is "
         "greedy, on held-out prompts; train score is the mean of the last 100 rollout batches."
     )
-    failed = "; ".join(f"{one['run']} ({one['error']})" for one in failures)
-    return f"{words} Failed: {failed}" if failed else words
+
+
+def _tuned(tuning: Mapping[str, Any] | None) -> list[str]:
+    if tuning is None:
+        return []
+    chosen = [row for row in tuning["rows"] if row["chosen"]]
+    values = ", ".join(f"{row['method']} {row['value']}" for row in chosen)
+    edge = ", ".join(tuning["edge"])
+    words = f"{tuning['option'].capitalize()} is each method's best on other seeds: {values}."
+    return [words, f"At the edge of what was tried: {edge}."] if edge else [words]
+
+
+def _failed(failures: Sequence[Mapping[str, Any]]) -> list[str]:
+    return [f"Failed: {one['run']} ({one['error']})." for one in failures]
 
 
 def _panels(plan: Plan, found: Records) -> list[dict[str, Any]]:
@@ -120,7 +133,7 @@ def _panels(plan: Plan, found: Records) -> list[dict[str, Any]]:
         _panel(measure, measure, [_logged(plan, method, measure, group) for method, group in found.items()])
         for measure in MEASURES
     ]  # fmt: skip
-    return [panel for panel in held_out if any(s["x"] for s in panel["series"])] + logged
+    return [panel for panel in held_out if any(len(s["x"]) > 1 for s in panel["series"])] + logged
 
 
 def _panel(title: str, measure: str, series: list[dict[str, Any]]) -> dict[str, Any]:

@@ -14,6 +14,8 @@ from tpo.results.files import read_json
 
 BATCHES = 100
 """Rollout batches of a comparison that names no number."""
+EVALUATIONS = 10
+"""How often a comparison that does not say is evaluated after its start: its curves are made of them."""
 OF_A_METHOD = ("score", "eta", "objective_options")
 """Options of the recipe that a comparison takes from its methods alone."""
 ROLLOUT_BATCH = (
@@ -150,4 +152,6 @@ def planned(
             "pass over several times: give --batches instead"
         )
     own = recipe({"batches": BATCHES, **options}, preset=preset)
+    if "eval_every" not in options:
+        own = replace(own, eval_every=max(1, own.batches // EVALUATIONS))
     return Plan(own, methods(compare["compare"]), compare.get("seeds", 1), tuning(compare))

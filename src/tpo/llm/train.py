@@ -193,9 +193,9 @@ class Evaluator(TrainerCallback):  # type: ignore[misc]
             self._evaluate(state)
 
     def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        """Every `eval_every` steps, or rollout batches."""
+        """Every `eval_every` steps, or rollout batches; the last is for the end."""
         every = self.recipe.in_steps(self.recipe.eval_every)
-        if every and state.global_step % every == 0:
+        if every and state.global_step % every == 0 and state.global_step < state.max_steps:
             self._evaluate(state)
 
     def on_train_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
