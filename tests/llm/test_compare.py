@@ -310,6 +310,15 @@ def test_rollouts_to_a_threshold_by_hand(tmp_path: Path) -> None:
     assert "40% (median 40%) against GRPO 53.3% (median 50%)" in verdicts[1]["detail"]
 
 
+def test_a_tie_is_no_win(tmp_path: Path) -> None:
+    recipe = Recipe("m", "gsm8k", batches=4, prompts=2, group_size=4, out=str(tmp_path))
+    plan = Plan(recipe, methods("tpo,grpo"), 3)
+    for run in (plan.run(one, seed) for one in plan.methods for seed in range(3)):
+        _left_behind(run, [0.1, 0.3, 0.5])
+    write_json(tmp_path / "comparison.json", {"plan": plan.plain()})
+    assert [v["status"] for v in summary(tmp_path)["verdicts"]] == ["undecided", "undecided"]
+
+
 def test_a_method_waits_for_what_says_nothing_about_a_value(place: Path) -> None:
     """A process that died is no outcome; an error is."""
     plan = Plan(Recipe("m", "gsm8k", batches=4, out=str(place)), methods("tpo,grpo"), 1,

@@ -17,7 +17,7 @@ from tpo.results.verdicts import Claim, Outcome, verdict
 BASELINE = "grpo"
 SHARE = 0.9
 """Of the best final accuracy of the baseline's seeds: the accuracy that methods are timed to."""
-ROLLOUTS, ERROR = "rollouts", "end"
+ROLLOUTS, ERROR = "rollouts", "held-out error"
 """Metrics of verdicts, as `tpo.results.verdicts` calls them."""
 
 

@@ -19,7 +19,8 @@ from tpo.results.statistics import difference, interval, mean
 LEAST = 3
 LEVEL = 0.05
 COUNTS = ("steps", "rollouts")
-"""Metrics that count, and are never level."""
+STRICT = (*COUNTS, "held-out error")
+"""Metrics in which level is not enough."""
 HOLDS, FAILS, OPEN = "holds", "does not hold", "undecided"
 
 Coords = Mapping[str, Any]
@@ -32,8 +33,8 @@ class Claim:
     rule "less": `method` has a smaller `metric` than each of `than` (all other methods where empty)
     in every setting that matches `where`; with `versus`, it is compared with itself, or `than`, in the
     setting that differs by those coordinates. Rules "below" and "above": against the number `value`.
-    metric: "end" (error over the last episodes), "steps" or "rollouts" (to the threshold), or another
-    curve's end.
+    metric: "end" (error over the last episodes), "steps" or "rollouts" (to the threshold), "held-out error",
+    or another curve's end.
     """
 
     text: str
@@ -129,7 +130,7 @@ def compare(left: Outcome, right: Outcome, metric: str) -> Ruling:
         return Ruling(HOLDS, words)
     if low > 0:
         return Ruling(FAILS, words)
-    if metric not in COUNTS and -level <= low and high <= level:
+    if metric not in STRICT and -level <= low and high <= level:
         return Ruling(HOLDS, f"{words}, level")
     return Ruling(OPEN, f"{words}, within the noise")
 
@@ -163,7 +164,7 @@ def _shown(metric: str, x: np.ndarray) -> str:
     middle, centre = float(np.mean(x)), float(np.median(x))
     if metric in COUNTS:
         return f"{middle:.0f} {metric} (median {centre:.0f})"
-    if metric == "end":
+    if metric in ("end", "held-out error"):
         return f"{100 * middle:.3g}% (median {100 * centre:.3g}%)"
     return f"{middle:.3g} (median {centre:.3g})"
 

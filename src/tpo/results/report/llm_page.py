@@ -34,8 +34,8 @@ mean. Rollouts is when the mean over seeds, on straight lines between evaluation
 the best final accuracy (of samples) among GRPO's seeds, in brackets how many seeds reach it by
 themselves; × GRPO is what part that is of GRPO's. Entropy is of the last tenth of training; informative
 are groups whose scores differ, over all of training; KL is from the start to the end. A verdict rests on
-the 95% bootstrap interval of the difference, seed by seed; level means within a twentieth of the larger
-mean, and a seed that never reaches the accuracy counts with one rollout batch more than the budget."""
+the 95% bootstrap interval of the difference, seed by seed, where a seed that never reaches the accuracy
+counts with one rollout batch more than the budget."""
 
 COLUMNS = {
     "final sampled accuracy %": "sampled %",
