@@ -208,6 +208,19 @@ def test_the_flags_of_a_recipe_make_it_again() -> None:
     parsed = vars(parser().parse_args(["train", *shlex.split(flags_of(made))]))
     assert recipe({k: v for k, v in parsed.items() if k in made.plain()}) == made
     assert "--prompts" not in flags_of(made)  # the preset's own
+    made = recipe(
+        {
+            "model": "m",
+            "task": "t",
+            "batches": 5,
+            "iterations": 4,
+            "scorers": 8,
+            "discard_model": True,
+        }
+    )
+    assert made.steps == 20
+    parsed = vars(parser().parse_args(["train", *shlex.split(flags_of(made))]))
+    assert recipe({k: v for k, v in parsed.items() if k in made.plain()}) == made
 
 
 def test_what_cannot_start_leaves_no_run(place: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -42,6 +42,7 @@ _OPTIONS: dict[str, tuple[Any, str]] = {
     "eval_every": (int, "steps between evaluations (before and after only)"),
     "eval_samples": (int, "completions per held-out prompt for pass@k (8)"),
     "save_every": (int, "steps between checkpoints (50); 0 keeps none"),
+    "scorers": (int, "processes that score completions (2)"),
     "timeout": (float, "seconds for the score of one completion (10)"),
     "report_to": (str, "tensorboard, wandb or trackio (none)"),
     "samples": (int, "completions to show with every step (0)"),
