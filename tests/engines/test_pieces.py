@@ -6,13 +6,15 @@ import numpy as np
 import pytest
 
 from tpo import studies
+from tpo.policies import Transformer
 from tpo.results.store import Snapshot, Store
 from tpo.studies.engines.driver import Driver
 from tpo.studies.engines.here import Here
 from tpo.studies.engines.pieces import checkpoint, pieces, shares
 from tpo.studies.exact import Talk
-from tpo.studies.runner import Request, plan, run
-from tpo.training import Pace
+from tpo.studies.runner import Planned, Request, plan, run
+from tpo.tasks import Sequences
+from tpo.training import Budget, Cell, Pace, method
 from tpo.training import run as train
 
 SEEDS = 5
@@ -70,6 +72,18 @@ def test_any_split_gives_the_same_bits(tmp_path, planned, whole, size, parts):
     same(told[-2].curves, whole)
     assert [state.episode for state in told[:-1]] == sorted(state.episode for state in told[:-1])
     assert not store.parts(planned.job.key)
+
+
+def test_a_seed_alone_in_its_piece_rounds_as_in_company(tmp_path):
+    """Alone it would be divided over lanes."""
+    job = Cell(
+        Sequences(3), method("tpo", 3, 4), Budget(8, 6, 2), policy=Transformer(2, 3, 3, width=8)
+    )
+    store = Store(tmp_path / "s")
+    assert [piece.lanes for piece in pieces(job, store, 2)] == [1, 1]
+    with Driver(Split(2), store) as driver:
+        driver.run([Planned({"H": 3}, "tpo", "tpo", job)])
+    same(store.curves(job.key), train(job))
 
 
 def test_seeds_are_divided_evenly(tmp_path, planned):

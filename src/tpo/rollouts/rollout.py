@@ -13,12 +13,16 @@ from tpo.policies.base import Params, Policy
 from tpo.policies.layers import select
 from tpo.rollouts.distinct import Distinct, distinct, every
 from tpo.rollouts.kinds import KINDS, Drawn, Kind, Scored
+from tpo.rollouts.lanes import ALONE, Lanes
 from tpo.rollouts.sampler import Shape, sample
 from tpo.tasks.base import Contexts, Task
 
 
 class Batch(NamedTuple):
-    """One episode's rollouts: what the objective sees, and what the update evaluates."""
+    """One episode's rollouts: what the objective sees, and what the update evaluates.
+
+    With lanes, group and rewards are of the whole batch, the rest of this lane's contexts.
+    """
 
     group: Group
     inputs: Any
@@ -76,18 +80,25 @@ class Rollout:
         )
 
     def gather(
-        self, policy: Policy, params: Params, task: Task, contexts: Contexts, key: jax.Array
+        self,
+        policy: Policy,
+        params: Params,
+        task: Task,
+        contexts: Contexts,
+        key: jax.Array,
+        lanes: Lanes = ALONE,
     ) -> Batch:
-        """Sample, score and arrange."""
+        """Sample, score and arrange; with lanes, the contexts are those of this one."""
         inputs, answer = contexts
-        drawn = sample(policy, params, inputs, self.shape(task), key)
+        drawn = sample(policy, params, inputs, self.shape(task), key, lanes)
         rewards = task.rewards(answer, drawn.taken)
         all_log_probs = jax.nn.log_softmax(policy.prefill(params, inputs)[0])
         baseline = self._baseline(all_log_probs)
         scored = self.rule.score(Drawn(drawn, rewards, all_log_probs, baseline, task, answer))
         merged = self.rule.many == "streams" and task.length > 1
         paths = distinct(inputs, drawn.taken, task.actions) if merged else every(drawn.taken)
-        return Batch(self._group(scored, baseline), inputs, scored.candidates, paths, rewards)
+        group = self._group(lanes.whole(scored), lanes.whole(baseline))
+        return Batch(group, inputs, scored.candidates, paths, lanes.whole(rewards))
 
     def _baseline(self, log_probs: jax.Array) -> jax.Array | None:
         if self.baseline is None:

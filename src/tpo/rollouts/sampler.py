@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from tpo.policies.base import Params, Policy
+from tpo.rollouts.lanes import ALONE, Lanes
 
 
 class Sample(NamedTuple):
@@ -31,19 +32,26 @@ class Shape(NamedTuple):
 
 
 def sample(
-    policy: Policy, params: Params, inputs: Any, shape: Shape, key: jax.Array | None
+    policy: Policy,
+    params: Params,
+    inputs: Any,
+    shape: Shape,
+    key: jax.Array | None,
+    lanes: Lanes = ALONE,
 ) -> Sample:
     """Draw from the policy at temperature 1; without a key take the most probable action.
 
     The context is run once, however many streams continue it. Gumbel noise for all steps is drawn
-    beforehand, so the draw depends on key and shape only.
+    beforehand, so the draw depends on key and shape only,
+    and each lane takes its contexts' part of it.
     """
     first, state = policy.prefill(params, inputs)
     s, t, w = shape
     b, v = first.shape
     noise = jnp.zeros((t, 1, 1, 1, 1))
     if key is not None:
-        noise = jax.random.gumbel(key, (t, b, s, w, v), first.dtype)
+        of_all = jax.random.gumbel(key, (t, lanes.size * b, s, w, v), first.dtype)
+        noise = lanes.own(of_all, axis=1)
     drawn = _draw(jnp.broadcast_to(first[:, None], (b, s, v)), noise[0], w)
     if t == 1:
         return Sample(drawn[0][:, :, None], drawn[1][:, :, None])

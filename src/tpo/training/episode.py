@@ -13,6 +13,7 @@ import optax
 
 from tpo.policies import Params
 from tpo.rollouts import Batch
+from tpo.rollouts.lanes import ALONE, Lanes
 from tpo.tasks import Contexts
 from tpo.training import measure
 from tpo.training.cell import Cell
@@ -35,11 +36,13 @@ class Learner:
     """A cell made into functions: `init` and `episode`.
 
     block: rows of paths computed at a time. axis: the name of the vmapped axis of seeds, if any.
+    lanes: what the contexts of a batch are divided over.
     """
 
     cell: Cell
     block: int
     axis: str | None = None
+    lanes: Lanes = ALONE
 
     def init(self, seed: jax.Array) -> State:
         """The state before the first episode; the seed decides parameters and data."""
@@ -58,17 +61,18 @@ class Learner:
         cell, task, policy = self.cell, self.cell.task, self.cell.acting
         key = jax.random.fold_in(jax.random.key(state.seed), index)
         for_contexts, for_actions, for_lag = jax.random.split(key, 3)
-        contexts = task.contexts(data, for_contexts, cell.budget.batch)
+        contexts = self.lanes.own(task.contexts(data, for_contexts, cell.budget.batch))
         actor, past = self._actor(state, index, for_lag)
-        batch = cell.method.rollout.gather(policy, actor, task, contexts, for_actions)
+        batch = cell.method.rollout.gather(policy, actor, task, contexts, for_actions, self.lanes)
         if cell.staleness.delay and cell.staleness.anchor == "learner":
             batch = self._anchored(state.params, batch)
         objective = cell.method.build()
         signal = objective.prepare(batch.group)
         params, optimiser, grads = self._epochs(
-            state, batch, lambda log_probs: objective.loss(log_probs, signal)
+            state, batch, lambda log_probs: objective.loss(self.lanes.whole(log_probs), signal)
         )
         metrics = measure.of_batch(batch, signal)
+        metrics["distinct"] = self.lanes.total(metrics["distinct"])
         metrics["gradient_norm"] = grads[0]
         metrics |= self._extra(state.params, params, contexts, grads[1])
         metrics |= self._evaluated(params, data, index)
@@ -90,7 +94,8 @@ class Learner:
     def _anchored(self, params: Params, batch: Batch) -> Batch:
         """The batch with the learner's own log-probs as the old ones."""
         log_probs = plain_log_probs(self.cell.acting, params, self.cell.method.rollout, batch)
-        group = dataclasses.replace(batch.group, log_probs_old=jax.lax.stop_gradient(log_probs))
+        log_probs = jax.lax.stop_gradient(self.lanes.whole(log_probs))
+        group = dataclasses.replace(batch.group, log_probs_old=log_probs)
         return batch._replace(group=group)
 
     def _epochs(
@@ -101,9 +106,11 @@ class Learner:
 
         def gradient(params: Params) -> Params:
             rollout = self.cell.method.rollout
-            return value_and_grad(
+            _, grads = value_and_grad(
                 self.cell.acting, params, rollout, batch, loss, self.block, self.axis
-            )[1]  # fmt: skip
+            )
+            found: Params = self.lanes.total(grads)
+            return found
 
         def epoch(carry: tuple[Params, Any], _: None) -> tuple[tuple[Params, Any], jax.Array]:
             params, inner = carry

@@ -18,6 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from tpo.results.store import Curves, Snapshot, Store
+from tpo.rollouts.lanes import ALONE, LANES, Lanes, available
 from tpo.training.cell import Budget, Cell
 from tpo.training.episode import Learner, State
 
@@ -54,8 +55,8 @@ Watcher = Callable[[Progress], None]
 class Pace:
     """How to run; every None is chosen by measurement.
 
-    chunk, in episodes, and save_every, in seconds, change no bit of the result; batched and block change
-    the order of sums, so that runs agree to rounding until sampling amplifies it.
+    chunk, in episodes, and save_every, in seconds, change no bit of the result; batched, block and lanes
+    change the order of sums, so that runs agree to rounding until sampling amplifies it.
     """
 
     chunk: int | None = None
@@ -66,6 +67,8 @@ class Pace:
     """Rows of paths computed at a time, or as `block_rows` says."""
     threads: int | None = None
     """Seeds at a time where they are looped; changes no bit."""
+    lanes: int | None = None
+    """Parts of a batch computed side by side, or as `lanes_for` says."""
 
 
 def run(
@@ -106,7 +109,12 @@ def run(
 def environment() -> dict[str, str]:
     """What numbers may depend on beyond the cell."""
     device = jax.devices()[0]
-    return {"jax": jax.__version__, "platform": device.platform, "device": device.device_kind}
+    return {
+        "jax": jax.__version__,
+        "platform": device.platform,
+        "device": device.device_kind,
+        "lanes": str(available()),
+    }
 
 
 def cores() -> int:
@@ -124,14 +132,17 @@ class Runner:
         cpu = jax.default_backend() == "cpu"
         self.batched = not cpu if pace.batched is None else pace.batched
         self.seeds = np.arange(cell.budget.seeds, dtype=np.uint32) + cell.budget.first_seed
-        block = pace.block or block_rows(cell)
-        self.learner = Learner(_numbers(cell), block, "seeds" if self.batched else None)
+        lanes = Lanes(1 if self.batched else pace.lanes or lanes_for(cell))
+        block = pace.block or block_rows(cell, lanes)
+        axis = "seeds" if self.batched else None
+        self.learner = Learner(_numbers(cell), block, axis, lanes)
         self.data = cell.task.load()
         self.episode = 0
         self.ran = 0
         self.seconds = 0.0
         self.parts: dict[str, list[np.ndarray]] = {}
-        self.workers = 1 if self.batched else min(pace.threads or cores(), len(self.seeds))
+        one = self.batched or lanes.size > 1
+        self.workers = 1 if one else min(pace.threads or cores(), len(self.seeds))
         self._chunk = min(self.pace.chunk or 1, CAPACITY)
         self.states: list[State] = []
 
@@ -197,7 +208,7 @@ class Runner:
         if key not in _PROGRAMS:
             while len(_PROGRAMS) >= KEPT_PROGRAMS:
                 del _PROGRAMS[next(iter(_PROGRAMS))]
-            lowered = jax.jit(chunk_of(self.learner)).lower(*arguments)
+            lowered = jax.jit(self.learner.lanes.spread(chunk_of(self.learner))).lower(*arguments)
             _PROGRAMS[key] = lowered.compile(COMPILER.get(jax.default_backend()))
         return _PROGRAMS[key]
 
@@ -232,6 +243,15 @@ def chunk_of(learner: Learner) -> Callable[..., Any]:
     return chunk
 
 
-def block_rows(cell: Cell) -> int:
+def lanes_for(cell: Cell) -> int:
+    """How many lanes a run should have: on a CPU more than one where a single seed would leave cores idle.
+
+    Several seeds keep the cores busy by themselves, and an episode of one action is too short to divide.
+    """
+    divides = cell.budget.batch % LANES == 0 and cell.task.length > 1
+    return available() if divides and cell.budget.seeds == 1 else 1
+
+
+def block_rows(cell: Cell, lanes: Lanes = ALONE) -> int:
     """Paths computed at a time where seeds run alone: what the caches of a CPU hold well."""
-    return max(16, 1200 // max(cell.task.length - 1, 1))
+    return max(16, 1200 // lanes.size // max(cell.task.length - 1, 1))

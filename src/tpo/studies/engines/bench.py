@@ -54,8 +54,14 @@ class Bench:
         cpu = found["platform"] == "cpu"
         return Machine(found, f"{os.cpu_count()} CPU cores" if cpu else found["device"])
 
-    def start(self, job: Job, saved: Snapshot | None, environment: dict[str, str]) -> Step:
-        """Take the job, and its first step, if this is an environment like that."""
+    def start(
+        self,
+        job: Job,
+        saved: Snapshot | None,
+        environment: dict[str, str],
+        lanes: int | None = None,
+    ) -> Step:
+        """Take the job, and its first step, if this is an environment like that; lanes as in `Pace`."""
         from tpo.training import Cell, Pace
         from tpo.training.loop import Runner
 
@@ -69,7 +75,7 @@ class Bench:
         if not isinstance(job, Cell):
             arrays = job.arrays()
             return Step(time.monotonic() - began, curves=arrays)
-        self.runner = Runner(job, Pace(threads=self.threads))
+        self.runner = Runner(job, Pace(threads=self.threads, lanes=lanes))
         self.runner.restore(saved)
         self.last_save = time.monotonic()
         found = self.step()

@@ -194,7 +194,7 @@ class Driver:
         saved = checkpoint(piece, task.job, self.store)
         worker = self.idle.pop() if self.idle else self.engine.hire()
         self.busy[worker] = errand
-        worker.send("start", piece.job, saved, self.machine().environment)
+        worker.send("start", piece.job, saved, self.machine().environment, piece.lanes)
         if piece not in task.steps:
             task.steps[piece] = Progress(saved.episode if saved else 0, {}, 0.0)
             self.watch(task.planned[0], task.progress())

@@ -1,6 +1,7 @@
 """Piece: some seeds of a job, so that one job can keep several workers busy.
 
-Seeds that are looped do not see each other, so any split gives the same bits. Pieces lie in the store below
+Seeds that are looped do not see each other, so any split gives the same bits; a seed that is alone in its
+piece is told not to use the lanes of a run of one seed. Pieces lie in the store below
 their job until all are finished; then they are joined, and nothing tells how the job was run.
 """
 
@@ -24,6 +25,9 @@ class Piece:
 
     job: Job
     where: str
+
+    lanes: int | None = None
+    """As in `Pace`: one, where the whole job has several seeds, so that it rounds as the whole job would."""
 
     @property
     def seeds(self) -> int:
@@ -66,7 +70,8 @@ def _divided(seeds: Sequence[int], parts: int) -> list[tuple[int, int]]:
 
 def _piece(cell: Cell, store: Store, first: int, count: int) -> Piece:
     some = replace(cell, budget=replace(cell.budget, first_seed=first, seeds=count))
-    return Piece(some, store.part(cell.key, first, count))
+    lanes = 1 if cell.budget.seeds > 1 else None
+    return Piece(some, store.part(cell.key, first, count), lanes)
 
 
 def checkpoint(piece: Piece, job: Job, store: Store) -> Snapshot | None:

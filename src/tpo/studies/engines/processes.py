@@ -59,6 +59,8 @@ def _keep_to_a_share(place: int, places: int) -> None:
     """On a CPU, this worker's cores; beside an accelerator the host's cores are for whoever compiles."""
     import jax
 
+    import tpo.training  # noqa: F401  has JAX offer its devices, before it starts
+
     if jax.default_backend() != "cpu" or not hasattr(os, "sched_setaffinity"):
         return
     mine = share(sorted(os.sched_getaffinity(0)), place, places)
