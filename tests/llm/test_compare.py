@@ -19,7 +19,7 @@ pytest.importorskip("trl")
 
 from tiny_training import flags
 from tpo.cli import main
-from tpo.llm import summary
+from tpo.llm import comparison, summary
 from tpo.llm.files import write_lines
 from tpo.llm.methods import method, methods
 from tpo.llm.plan import Plan, Run, planned
@@ -353,3 +353,15 @@ def test_wrong_tuning_names_itself(own: dict[str, Any], words: str) -> None:
     options = {"model": "m", "task": "gym:chain_sum"}
     with pytest.raises(ValueError, match=words):
         planned({"compare": "tpo,grpo", **own}, options).check()
+
+
+def test_a_task_that_cannot_be_made_stops_a_comparison_before_a_model_is_read(
+    tmp_path: Path,
+) -> None:
+    plan = planned(
+        {"compare": "tpo,grpo"},
+        {"model": "no/such/model", "task": "toy:digits", "size": 10_000, "cpu": True, "out": str(tmp_path)},
+    )  # fmt: skip
+    with pytest.raises(ValueError, match="fewer than 10100 different questions"):
+        comparison(plan, at_a_time=2)
+    assert not any(tmp_path.iterdir())

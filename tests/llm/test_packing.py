@@ -10,7 +10,7 @@ from test_sampler import CONFIGS, made
 
 from tpo.llm import packing
 from tpo.llm.packing import packed, shared
-from tpo.llm.sampler import KNOWN
+from tpo.llm.reader import KNOWN
 
 K, C = 3, 4
 PROMPTS = [[3, 4, 5], [9], [2, 2, 8, 7, 6]]

@@ -19,7 +19,8 @@ from transformers import (
 )
 
 from tpo.llm.evaluation import drift
-from tpo.llm.sampler import KNOWN, Sampler, fits
+from tpo.llm.reader import KNOWN
+from tpo.llm.sampler import Sampler, fits
 
 SHAPE = {
     "vocab_size": 12,

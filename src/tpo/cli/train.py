@@ -110,7 +110,7 @@ def main(args: argparse.Namespace) -> int:
     own = {k: asked.pop(k) for k in _COMPARISON if k in asked}
     work = _comparison(own, asked, args) if own else _training(asked, args)
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-    _need_packages()
+    _need_packages(str(asked.get("task")))
     from transformers.utils import logging
 
     logging.disable_progress_bar()  # of weights read and written: they would tear the line of progress
@@ -226,10 +226,11 @@ def _table(text: str) -> dict[str, Any]:
     return found
 
 
-def _need_packages() -> None:
+def _need_packages(task: str) -> None:
     from tpo.cli.doctor import PARTS, installed
 
-    missing = [name for name in PARTS["llm"] if installed(name) is None]
+    needed = [n for n in PARTS["llm"] if n != "reasoning-gym" or task.startswith("gym:")]
+    missing = [name for name in needed if installed(name) is None]
     if missing:
         raise ModuleNotFoundError(
             f"tpo train needs {', '.join(missing)}: pip install 'tpo[llm]'", name=missing[0]

@@ -75,7 +75,10 @@ class Plan:
                 )
 
     def check(self) -> None:
-        """Let every method name its mistakes, before the first is trained."""
+        """Let the task and every method name their mistakes, before the first is trained."""
+        from tpo.llm.train import task_of
+
+        task_of(self.recipe)
         for method in self.methods:
             for one in self.tuning.tried(method) if self.tuning else [method]:
                 one.applied(self.recipe).config()

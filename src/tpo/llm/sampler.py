@@ -6,17 +6,15 @@ computes in, and merged with LoRA's, so that decoding reads half the bytes and l
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
 
-from tpo.llm.decoding import ATTENTION, Decoder, Prefill
+from tpo.llm.decoding import Decoder, Prefill
+from tpo.llm.reader import Reader, readable
 
 Tensor = torch.Tensor
-KNOWN = ("llama", "mistral", "qwen2", "qwen3")
-"""Model types whose every layer attends to all tokens before it, as the decoder does; tested one by one."""
 LOOK = 8
 """So many steps between two looks at whether all rows have ended; a look waits for the device."""
 MULTIPLE = 64
@@ -26,13 +24,8 @@ MULTIPLE = 64
 def fits(model: Any) -> bool:
     """Whether the sampler can decode this model; for any other there is transformers' `generate`."""
     plain = _plain(model)
-    config = plain.config
-    layers = getattr(config, "layer_types", None)
-    window = getattr(config, "sliding_window", None) if layers is None else None
     return (
-        config.model_type in KNOWN
-        and set(layers or ["full_attention"]) == {"full_attention"}
-        and not window
+        readable(plain)
         and all(weight.is_floating_point() for weight in plain.parameters())
         and all(map(_is_plain_lora, getattr(model, "peft_config", {}).values()))
     )
@@ -68,9 +61,9 @@ class Sampler:
         self.model, self.pad, self.tokens, self.rows = model, pad, tokens, rows
         weight = next(model.parameters())
         self.ends = torch.tensor(sorted(set(ends)), device=weight.device)
-        self.dtype = dtype or weight.dtype
         self.sampled = 0
-        self._reader: Any = None
+        plain = _plain(model)
+        self._reader = Reader(plain, _merged(plain), dtype or weight.dtype)
         self._decoder: Decoder | None = None
 
     @torch.no_grad()
@@ -78,7 +71,7 @@ class Sampler:
         self, prompts: Sequence[Sequence[int]], temperature: float | None = 1.0
     ) -> list[list[int]]:
         """A completion for each prompt; one that comes K times is read once. None: the likeliest tokens."""
-        self._read_weights()
+        self._reader.read(_merged(_plain(self.model)))
         blocks = range(0, len(prompts), self.rows)
         found = [
             row for i in blocks for row in self._block(prompts[i : i + self.rows], temperature)
@@ -116,19 +109,12 @@ class Sampler:
 
     def _prefill(self, ids: Tensor, mask: Tensor) -> tuple[Prefill, Tensor]:
         """Keys and values of every prompt, and the logits [P, V] behind it."""
-        cache = Prefill()
-        width = ids.shape[1]
+        cache, width = Prefill(), ids.shape[1]
         before = torch.ones(width, width, dtype=torch.bool, device=ids.device).tril()
-        itself = torch.eye(width, dtype=torch.bool, device=ids.device)
-        logits = self._reader(
-            input_ids=ids,
-            attention_mask=((before & mask[:, None]) | itself)[:, None],
-            position_ids=(mask.cumsum(-1) - 1).clamp(min=0),
-            past_key_values=cache,
-            use_cache=True,
-            logits_to_keep=1,
-        ).logits[:, -1]
-        return cache, logits
+        itself = torch.eye(width, dtype=torch.bool, device=ids.device)  # padding looks at itself
+        looks = ((before & mask[:, None]) | itself)[:, None]
+        positions = (mask.cumsum(-1) - 1).clamp(min=0)
+        return cache, self._reader(ids, positions, looks, cache)
 
     def _decoder_for(self, cache: Prefill, n: int, width: int) -> Decoder:
         rows = self.rows if self.ends.is_cuda else n
@@ -147,26 +133,10 @@ class Sampler:
         lengths = torch.where(ended.any(-1), ended.int().argmax(-1) + 1, out.shape[1])
         return [row[:n] for row, n in zip(out.tolist(), lengths.tolist(), strict=True)]
 
-    def _read_weights(self) -> None:
-        plain = _plain(self.model)
-        if self._reader is None:
-            self._reader = _empty_copy(plain, self.dtype, self.ends.device)
-        mine = dict(self._reader.named_parameters())
-        for name, weight in _merged(plain):
-            mine[name].copy_(weight)
-
 
 def _plain(model: Any) -> Any:
     """The transformers model, without what peft put around it."""
     return model.get_base_model() if hasattr(model, "get_base_model") else model
-
-
-def _empty_copy(model: Any, dtype: torch.dtype, device: torch.device) -> Any:
-    """A model of the same shape that computes in `dtype` and never trains; its weights are yet to be read."""
-    with torch.device(device), torch.random.fork_rng([device] if device.type == "cuda" else []):
-        own = copy.deepcopy(model.config)
-        made = type(model)._from_config(own, dtype=dtype, attn_implementation=ATTENTION)
-    return made.eval().requires_grad_(False)
 
 
 def _merged(model: Any) -> Iterator[tuple[str, Tensor]]:

@@ -113,9 +113,9 @@ def last_checkpoint(folder: Path) -> str | None:
     return None
 
 
-def text_task(recipe: Recipe, tokenizer: Any) -> Task:
-    """The recipe's task; its conversations become plain text for a model without a chat template."""
-    found = task(
+def task_of(recipe: Recipe) -> Task:
+    """The recipe's task."""
+    return task(
         recipe.task,
         recipe.task_options,
         scorer=recipe.scorer,
@@ -125,6 +125,11 @@ def text_task(recipe: Recipe, tokenizer: Any) -> Task:
         size=recipe.size,
         held_out=recipe.held_out,
     )
+
+
+def text_task(recipe: Recipe, tokenizer: Any) -> Task:
+    """The recipe's task; its conversations become plain text for a model without a chat template."""
+    found = task_of(recipe)
     if getattr(tokenizer, "chat_template", None):
         return found
     train, held_out = (_plain_prompts(part, tokenizer) for part in (found.train, found.held_out))
