@@ -1,8 +1,8 @@
 """An optimiser step of `TargetPolicyTrainer` against TRL's GRPO with the same config: time and peak memory.
 
 Trainers with the same random model take turns, step by step, each round in another order. The model hardly ever
-ends a completion before its last token, so that all do the same work; a step runs from sampling to the update of
-the optimiser. A second GRPO takes part: how far its ratio is from 1 is what the machine's other work does to one.
+ends a completion before its last token, so that all do the same work; a step runs from sampling to the update
+of the weights. A second GRPO takes part: how far its ratio is from 1 is what other work on the machine does.
 """
 
 from __future__ import annotations
