@@ -12,13 +12,17 @@ import pytest
 
 from engines import tiny
 from tpo import studies
+from tpo.policies import Transformer
 from tpo.results.store import Store
 from tpo.results.summary import summarise
 from tpo.studies.engines import Failed, engine
 from tpo.studies.engines.bench import Bench
-from tpo.studies.engines.driver import Driver, tasks
+from tpo.studies.engines.driver import Driver
 from tpo.studies.engines.processes import Processes, share
-from tpo.studies.runner import Request, plan, run_all
+from tpo.studies.engines.tasks import tasks
+from tpo.studies.runner import Planned, Request, plan, run_all
+from tpo.tasks import Sequences
+from tpo.training import Budget, Cell, method, run
 
 ENGINES = {"processes": ["--workers", "2"], "ray": ["--engine", "ray", "--workers", "2"]}
 TERMINAL = ["terminal", "--methods", "tpo,grpo,dg"]
@@ -177,6 +181,19 @@ def test_ctrl_c_saves_leaves_nothing_running_and_says_how_to_go_on(words, alone,
     until(lambda: not any(map(alive, below)))
     finish(start("tiny", *SMOKE, "--out", str(tmp_path / "s"), cache=cache))  # in one process
     assert_same(tmp_path / "s", alone)
+
+
+def test_a_single_seed_has_the_same_bits_in_a_worker(tmp_path):
+    """It runs in lanes, whose devices a worker has to ask for before JAX starts."""
+    job = Cell(
+        Sequences(3), method("tpo", 3, 4), Budget(8, 6), policy=Transformer(2, 3, 3, width=8)
+    )
+    store = Store(tmp_path / "s")
+    with Driver(Processes(2), store) as driver:
+        driver.run([Planned({"H": 3}, "tpo", "tpo", job)])
+    expected = run(job)
+    for name, found in store.curves(job.key).items():
+        np.testing.assert_array_equal(found, expected[name], err_msg=name)
 
 
 def test_a_job_that_raises_is_named(tmp_path):
