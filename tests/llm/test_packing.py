@@ -9,7 +9,7 @@ import torch
 from test_sampler import CONFIGS, made
 
 from tpo.llm import packing
-from tpo.llm.packing import packed, shared
+from tpo.llm.packing import Rows, packed, shared
 from tpo.llm.reader import KNOWN
 
 K, C = 3, 4
@@ -82,3 +82,13 @@ def test_rows_of_other_prompts_are_no_group() -> None:
     assert shared(prompts, K)
     assert not shared(prompts[[0, 3, 1, 2, 4, 5, 6, 7, 8]], K)
     assert not shared(prompts[:8], K)
+
+
+def test_rows_at_once_are_whole_groups() -> None:
+    model = made(CONFIGS["llama"])
+    prompts, prompt_mask, completions, mask = batch()
+    rows = Rows(torch.cat([prompts, completions], 1), torch.cat([prompt_mask, mask], 1), C)
+    for at_once in (None, 3, 4, 1):
+        found, none = rows.log_probs(model, K, 1.3, at_once, entropies=False)
+        assert torch.allclose(found, alone(model, 1.3)[0], atol=1e-5)
+        assert none is None

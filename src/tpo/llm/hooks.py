@@ -85,6 +85,7 @@ def packs(trainer: Any) -> bool:
         trainer.args.shared_prompts
         and trainer.accelerator.num_processes == 1
         and not getattr(trainer, "use_liger_kernel", False)
+        and not trainer.args.cast_lm_head_to_fp32
         and fits(model)
         and model.config._attn_implementation in ("sdpa", "eager")
     )

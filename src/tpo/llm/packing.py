@@ -45,6 +45,28 @@ def shared(prompts: Tensor, K: int) -> bool:
     return bool((grouped == grouped[:, :1]).all())
 
 
+class Rows(NamedTuple):
+    """Prompts and completions side by side [n, P + C], as TRL has them; whole groups of one prompt each."""
+
+    ids: Tensor
+    mask: Tensor
+    C: int
+
+    def log_probs(
+        self, model: Any, K: int, temperature: float, at_once: int | None, entropies: bool
+    ) -> tuple[Tensor, Tensor | None]:
+        """[n, C] log-probs and, if asked for, entropies, so many rows at once (all), in whole groups."""
+        size = max(K, (at_once or len(self.ids)) // K * K)
+        found = []
+        for i in range(0, len(self.ids), size):
+            ids, mask = self.ids[i : i + size], self.mask[i : i + size]
+            own = ids[:, -self.C :]
+            batch = packed(ids[:, : -self.C], mask[:, : -self.C], own, mask[:, -self.C :], K)
+            found.append(log_probs(model, batch, own.shape, temperature, entropies))
+        chosen, entropy = zip(*found, strict=True)
+        return torch.cat(chosen), torch.cat(entropy) if entropies else None
+
+
 def packed(
     prompts: Tensor, prompt_mask: Tensor, completions: Tensor, mask: Tensor, K: int
 ) -> Packed:

@@ -21,7 +21,7 @@ from tpo.llm.generation import Fit, Generation
 from tpo.llm.guard import guard_all
 from tpo.llm.hooks import check_hooks, forward_options, packs, realigned, regrouped, sampler_of
 from tpo.llm.metrics import Watch, fit_metrics, score_metrics
-from tpo.llm.packing import log_probs, packed, shared
+from tpo.llm.packing import Rows, shared
 from tpo.llm.skipping import SkipBrokenSteps
 
 Tensor = torch.Tensor
@@ -163,24 +163,17 @@ class TargetPolicyTrainer(GRPOTrainer):  # type: ignore[misc]
         **more: Any,
     ) -> tuple[Any, ...]:
         """Log-probs and entropies of completions; groups are read as one sequence each where they are whole."""
-        K, C = self.num_generations, logits_to_keep
-        ids, mask = ((x[:, :-C], x[:, -C:]) for x in (input_ids, attention_mask))
-        extra = any(value is not None and value is not False for value in more.values())
-        if extra or not self._packs or not shared(ids[0], K):
+        K = self.num_generations
+        text_only = not any(value is not None and value is not False for value in more.values())
+        if not (self._packs and text_only and shared(input_ids[:, :-logits_to_keep], K)):
+            more |= {"batch_size": batch_size, "compute_entropy": compute_entropy}
             return super()._get_per_token_logps_and_entropies(
-                model, input_ids, attention_mask, C, batch_size, compute_entropy, **more
+                model, input_ids, attention_mask, logits_to_keep, **more
             )
         plain = self.accelerator.unwrap_model(model)
-        rows = max(K, (batch_size or len(input_ids)) // K * K)
-        found = []
+        rows = Rows(input_ids, attention_mask, logits_to_keep)
         with self.accelerator.autocast():
-            for i in range(0, len(input_ids), rows):
-                part = slice(i, i + rows)
-                group = packed(ids[0][part], mask[0][part], ids[1][part], mask[1][part], K)
-                shape = ids[1][part].shape
-                found.append(log_probs(plain, group, shape, self.temperature, compute_entropy))
-        logps, entropies = zip(*found, strict=True)
-        return torch.cat(logps), torch.cat(entropies) if compute_entropy else None, None
+            return *rows.log_probs(plain, K, self.temperature, batch_size, compute_entropy), None
 
     # What the hooks are made of
 
