@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 
 from tpo.policies.base import Paths
+from tpo.policies.layers import rows
 
 
 class Distinct(NamedTuple):
@@ -19,7 +20,13 @@ class Distinct(NamedTuple):
     path_of: jax.Array
     """[B, S] the path of each stream."""
     size: jax.Array | int
-    """How many paths are distinct."""
+    """How many paths are distinct; a plain number where every stream has its own."""
+
+    def of_streams(self, x: jax.Array) -> jax.Array:
+        """[B, S, ...] for each stream what its path has in [N, ...]."""
+        if isinstance(self.size, int):
+            return x.reshape(*self.path_of.shape, *x.shape[1:])
+        return rows(x, self.path_of)
 
 
 def every(taken: jax.Array) -> Distinct:

@@ -126,7 +126,7 @@ class Rollout:
         prefixes = jax.nn.log_softmax(first)[:, None, None]
         if rest is not None:
             b, s = batch.candidates.shape[:2]
-            after = jax.nn.log_softmax(rest)[batch.distinct.path_of]
+            after = batch.distinct.of_streams(jax.nn.log_softmax(rest))
             start = jnp.broadcast_to(prefixes, (b, s, 1, prefixes.shape[-1]))
             prefixes = jnp.concatenate([start, after], axis=2)
         return self.rule.arrange(select(prefixes[..., None, :], batch.candidates))
