@@ -18,6 +18,7 @@ from transformers import (
     set_seed,
 )
 
+from tpo.llm.decoding import largest_with_noise, where_the_sum_passes
 from tpo.llm.evaluation import drift
 from tpo.llm.reader import KNOWN
 from tpo.llm.sampler import Sampler, fits
@@ -90,6 +91,18 @@ def test_samples_follow_the_probabilities_of_the_model() -> None:
     cells = sum(n * p > 5 for p in expected.values())
     assert sum(pairs.values()) == n
     assert square < cells + 4 * (2 * cells) ** 0.5
+
+
+@pytest.mark.parametrize("draw", [largest_with_noise, where_the_sum_passes])
+def test_a_draw_follows_softmax(draw: Any) -> None:
+    n, scores = 20_000, torch.tensor([0.0, -torch.inf, 1.0, -2.0, 0.5])
+    set_seed(2)
+    drawn = draw(scores.expand(n, -1), torch.ones(()))
+    counts = torch.bincount(drawn[:, 0], minlength=5)
+    expected = n * scores.softmax(-1)
+    assert counts[1] == 0
+    assert ((counts - expected).abs() <= 4 * expected.sqrt()).all()
+    assert draw(scores[None], torch.zeros(())).tolist() == [[2]]
 
 
 def test_lora_is_merged_and_new_weights_are_seen() -> None:

@@ -109,13 +109,30 @@ class Decoder:
         self._choose(logits)
 
     def _choose(self, logits: Tensor) -> None:
-        """Gumbel's way to sample: the largest of logits/temperature + noise."""
-        gumbel = -torch.empty_like(logits, dtype=torch.float32).exponential_().log()
-        chosen = (logits.float() * self.sharpness + gumbel * self.noise).argmax(-1, keepdim=True)
+        scores = logits.float() * self.sharpness
+        draw = largest_with_noise if logits.is_cuda else where_the_sum_passes
+        chosen = draw(scores, self.noise)
         self.token.copy_(torch.where(self.alive, chosen, self.pad))
         self.out.index_copy_(1, self.count, self.token)
         self.count += 1
         self.alive &= ~torch.isin(self.token, self.ends)
+
+
+def largest_with_noise(scores: Tensor, noise: Tensor) -> Tensor:
+    """[N, 1] drawn from softmax(scores) by Gumbel's noise, which a GPU makes fast; 0 noise: the largest."""
+    gumbel = -torch.empty_like(scores).exponential_().log()
+    return (scores + gumbel * noise).argmax(-1, keepdim=True)
+
+
+def where_the_sum_passes(scores: Tensor, noise: Tensor) -> Tensor:
+    """The same by one random number a row: where the sum of the probabilities passes it."""
+    if not noise:
+        return scores.argmax(-1, keepdim=True)
+    reached = scores.softmax(-1).cumsum(-1)
+    passes = torch.searchsorted(
+        reached, torch.rand_like(reached[:, :1]) * reached[:, -1:], right=True
+    )
+    return passes.clamp(max=scores.shape[-1] - 1)
 
 
 def additive(looks: Tensor, like: Prefill) -> Tensor:

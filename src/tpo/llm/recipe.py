@@ -163,7 +163,7 @@ class Recipe:
             "use_cpu": cpu,
             "bf16": not cpu,
             "lr_scheduler_type": "constant",
-            "optim": "adamw_torch",
+            "optim": "adamw_torch" if cpu else "adamw_torch_fused",
             "gradient_checkpointing": not cpu,
         }
         for name in self.report_to.split(","):
