@@ -24,9 +24,14 @@ HALVES = {"per_device_train_batch_size": 2, "gradient_accumulation_steps": 4}
 
 
 def checked(
-    folder: Path, reward: Any = tiny_model.reward, lora: Any = None, **changes: Any
+    folder: Path,
+    reward: Any = tiny_model.reward,
+    lora: Any = None,
+    model: Any = None,
+    **changes: Any,
 ) -> Checked:
-    model: Any = tiny_model.saved(folder / "model") if "beta" in changes else tiny_model.model()
+    if model is None:
+        model = tiny_model.saved(folder / "model") if "beta" in changes else tiny_model.model()
     trainer = Checked(
         model,
         reward,
@@ -100,10 +105,23 @@ def test_several_rewards(tmp_path: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["tpo", "grpo"])
-def test_kl_to_a_reference(tmp_path: Path, name: str) -> None:
-    trainer = checked(tmp_path, objective=name, beta=0.1, num_iterations=2, max_steps=4, **HALVES)
+@pytest.mark.parametrize("layout", [{}, HALVES], ids=["whole groups", "halves"])
+@pytest.mark.parametrize("rank", [0, 4], ids=["all weights", "LoRA"])
+def test_kl_to_a_reference(tmp_path: Path, name: str, layout: dict[str, int], rank: int) -> None:
+    """The reference is a model of its own, or the model without its adapters."""
+    lora = LoraConfig(r=rank, target_modules=["q_proj", "down_proj"]) if rank else None
+    trainer = checked(
+        tmp_path, objective=name, lora=lora, beta=0.1, num_iterations=2, max_steps=4, **layout
+    )
     assert max(trainer.errors) < 1e-5
-    assert trainer.ref_model is not None
+    assert (trainer.ref_model is None) is bool(rank)
+
+
+def test_eager_attention(tmp_path: Path) -> None:
+    """It adds its mask to the scores, so groups are not packed."""
+    model = tiny_model.model()
+    model.set_attn_implementation("eager")
+    assert max(checked(tmp_path, model=model).errors) < 1e-5
 
 
 def test_lora_with_checkpointing(tmp_path: Path) -> None:

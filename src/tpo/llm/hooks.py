@@ -79,7 +79,10 @@ def realigned(trainer: Any) -> None:
 
 
 def packs(trainer: Any) -> bool:
-    """Whether the model can read a group as one sequence: attention takes any mask, nothing is wrapped."""
+    """Whether the model can read a group as one sequence: attention takes any mask, nothing is wrapped.
+
+    Eager attention adds its mask instead of looking where it is True.
+    """
     model = trainer.accelerator.unwrap_model(trainer.model)
     return bool(
         trainer.args.shared_prompts
@@ -87,7 +90,7 @@ def packs(trainer: Any) -> bool:
         and not getattr(trainer, "use_liger_kernel", False)
         and not trainer.args.cast_lm_head_to_fp32
         and fits(model)
-        and model.config._attn_implementation in ("sdpa", "eager")
+        and model.config._attn_implementation == "sdpa"
     )
 
 
