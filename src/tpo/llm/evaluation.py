@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -12,6 +12,8 @@ from tpo.llm.sampler import Sampler
 from tpo.llm.scoring import Scoring
 
 Tokens = list[int]
+AT_ONCE = 8192
+"""Tokens whose distribution over the vocabulary is held at a time, where log-probs are measured."""
 
 
 class Evaluation(NamedTuple):
@@ -54,16 +56,16 @@ def evaluate(
     seed: int = 0,
     sampler: Sampler | None = None,
     start: Any = None,
+    chat_template_kwargs: Mapping[str, Any] | None = None,
 ) -> Evaluation:
     """Greedy accuracy and pass@k on `held_out`; the global random state is left as it was.
 
     Completions come from `sampler` if one is given, else from transformers' `generate`. `start` is the model at
-    the start of training, to measure the distance from.
+    the start of training, to measure the distance from; `chat_template_kwargs` are those of training.
     """
     prompts = list(held_out["prompt"])
     columns = {name: list(held_out[name]) for name in held_out.column_names if name != "prompt"}
-    texts = [as_text(tokenizer, prompt) for prompt in prompts]
-    ids: list[Tokens] = tokenizer(texts, add_special_tokens=False)["input_ids"]
+    ids = token_ids(tokenizer, prompts, **(chat_template_kwargs or {}))
     before = scoring.failures.total
     training = model.training
     model.eval()
@@ -145,10 +147,11 @@ def drift(
     prompts: Sequence[Tokens],
     completions: Sequence[Tokens],
     temperature: float,
-    rows: int = 64,
 ) -> float:
     """The mean over completions of Σ_t log pi(y_t) - log pi_start(y_t), sampled from pi at this temperature."""
     total = 0.0
+    longest = max(len(p) + len(c) for p, c in zip(prompts, completions, strict=True))
+    rows = max(1, AT_ONCE // longest)
     for first in range(0, len(prompts), rows):
         part = slice(first, first + rows)
         pairs = list(zip(prompts[part], completions[part], strict=True))
@@ -174,15 +177,29 @@ def _devices(model: Any) -> list[Any]:
     return [model.device] if model.device.type == "cuda" else []
 
 
-def as_text(tokenizer: Any, prompt: Any) -> str:
+def token_ids(tokenizer: Any, prompts: Sequence[Any], **template: Any) -> list[Tokens]:
+    """Prompts as TRL reads them: special tokens come from the chat template, else from the tokenizer."""
+    found = []
+    for prompt in prompts:
+        plain = _is_plain(tokenizer, prompt)
+        text = as_text(tokenizer, prompt, **template)
+        found.append(tokenizer(text, add_special_tokens=plain)["input_ids"])
+    return found
+
+
+def as_text(tokenizer: Any, prompt: Any, **template: Any) -> str:
     """A prompt as the model reads it: through the chat template, or as plain text without one."""
-    if isinstance(prompt, str):
-        return prompt
-    if getattr(tokenizer, "chat_template", None):
-        return str(
-            tokenizer.apply_chat_template(prompt, tokenize=False, add_generation_prompt=True)
+    if _is_plain(tokenizer, prompt):
+        return _text(prompt)
+    return str(
+        tokenizer.apply_chat_template(
+            prompt, tokenize=False, add_generation_prompt=True, **template
         )
-    return _text(prompt)
+    )
+
+
+def _is_plain(tokenizer: Any, prompt: Any) -> bool:
+    return isinstance(prompt, str) or not getattr(tokenizer, "chat_template", None)
 
 
 def _text(prompt: Any) -> str:

@@ -221,11 +221,12 @@ class Evaluator(TrainerCallback):  # type: ignore[misc]
                 self.task.held_out,
                 self.scoring,
                 k=self.recipe.eval_samples,
-                max_new_tokens=self.recipe.max_tokens,
-                temperature=self.recipe.temperature,
+                max_new_tokens=trainer.args.max_completion_length,
+                temperature=trainer.args.temperature,
                 success=trainer.args.success,
                 sampler=trainer.sampler,
                 start=start,
+                chat_template_kwargs=trainer.args.chat_template_kwargs,
             )
         write_lines(self.path, [*rows, {"step": state.global_step, **found._asdict()}])
 
