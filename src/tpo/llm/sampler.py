@@ -19,6 +19,12 @@ LOOK = 8
 """So many steps between two looks at whether all rows have ended; a look waits for the device."""
 MULTIPLE = 64
 """Prompts are padded to a multiple of this on a GPU, so that a graph serves many batches."""
+MORE_THAN_A_SUM = (
+    "alora_invocation_tokens", "arrow_config", "kasa_config", "layer_replication", "lora_bias",
+    "modules_to_save", "monteclora_config", "target_parameters", "trainable_token_indices", "use_bdlora",
+    "use_dora", "use_qalora", "velora_config",
+)  # fmt: skip
+"""Options of peft's LoRA under which a model is no longer W + s·BA, layer by layer."""
 
 
 def fits(model: Any) -> bool:
@@ -28,6 +34,7 @@ def fits(model: Any) -> bool:
         readable(plain)
         and all(weight.is_floating_point() for weight in plain.parameters())
         and all(map(_is_plain_lora, getattr(model, "peft_config", {}).values()))
+        and not _adapts_tied_embeddings(plain)
     )
 
 
@@ -35,10 +42,15 @@ def _is_plain_lora(adapter: Any) -> bool:
     """Whether an adapter is a sum to weights, W + s·BA, and nothing else is trained."""
     return (
         adapter.peft_type == "LORA"
-        and not adapter.use_dora
-        and not adapter.modules_to_save
         and adapter.bias == "none"
+        and not any(getattr(adapter, name, None) for name in MORE_THAN_A_SUM)
     )
+
+
+def _adapts_tied_embeddings(model: Any) -> bool:
+    """Whether embedding and head share a weight to which an adapter adds for one of them."""
+    ends = model.get_input_embeddings(), model.get_output_embeddings()
+    return ends[0].weight is ends[1].weight and any(hasattr(end, "base_layer") for end in ends)
 
 
 class Sampler:
@@ -71,11 +83,12 @@ class Sampler:
         self, prompts: Sequence[Sequence[int]], temperature: float | None = 1.0
     ) -> list[list[int]]:
         """A completion for each prompt; one that comes K times is read once. None: the likeliest tokens."""
-        self._reader.read(_merged(_plain(self.model)))
         blocks = range(0, len(prompts), self.rows)
-        found = [
-            row for i in blocks for row in self._block(prompts[i : i + self.rows], temperature)
-        ]
+        with torch.autocast(self.ends.device.type, enabled=False):  # the reader has a precision
+            self._reader.read(_merged(_plain(self.model)))
+            found = [
+                row for i in blocks for row in self._block(prompts[i : i + self.rows], temperature)
+            ]
         self.sampled += sum(map(len, found))
         return found
 
