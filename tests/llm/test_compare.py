@@ -20,6 +20,7 @@ pytest.importorskip("trl")
 from tiny_training import flags
 from tpo.cli import main
 from tpo.llm import comparison, summary
+from tpo.llm.compare import after
 from tpo.llm.files import write_lines
 from tpo.llm.methods import method, methods
 from tpo.llm.plan import Plan, Run, planned
@@ -319,6 +320,17 @@ def test_a_tie_is_no_win(tmp_path: Path) -> None:
     assert [v["status"] for v in summary(tmp_path)["verdicts"]] == ["undecided", "undecided"]
 
 
+def test_a_baseline_that_solves_nothing_is_no_goal(tmp_path: Path) -> None:
+    recipe = Recipe("m", "gsm8k", batches=4, prompts=2, group_size=4, out=str(tmp_path))
+    plan = Plan(recipe, methods("tpo,grpo"))
+    for one in plan.methods:
+        _left_behind(plan.run(one, 0), [0.0, 0.0, 0.0])
+    write_json(tmp_path / "comparison.json", {"plan": plan.plain()})
+    found = summary(tmp_path)
+    assert [one["threshold"] for one in found["methods"]] == [None, None]
+    assert not any("rollouts to" in row["metric"] for row in found["table"]["rows"])
+
+
 def test_a_method_waits_for_what_says_nothing_about_a_value(place: Path) -> None:
     """A process that died is no outcome; an error is."""
     plan = Plan(Recipe("m", "gsm8k", batches=4, out=str(place)), methods("tpo,grpo"), 1,
@@ -335,7 +347,9 @@ def test_a_method_waits_for_what_says_nothing_about_a_value(place: Path) -> None
             (run.folder / "failed.json").write_text(json.dumps(failed))
     assert not settle(plan, tpo)
     (high.folder / "failed.json").write_text('{"error": "NaN", "kind": "RuntimeError"}')
-    assert settle(plan, tpo)
+    # both have ended before either is looked at, as may happen with several workers
+    given = [[run.title for run in after(plan, ended)] for ended in (low, high)]
+    assert given == [["tpo, seed 0"], []]
     assert settled(plan)[tpo].name == "tpo:learning_rate=0.1"
 
 
@@ -343,6 +357,7 @@ def test_a_method_waits_for_what_says_nothing_about_a_value(place: Path) -> None
     ("own", "words"),
     [
         ({"tune": "learning_rate=1e-5"}, "tune holds 1 values of learning_rate"),
+        ({"tune": "learning_rate=1e-5,2e-5,.00001"}, "tune holds learning_rate=1e-05 2 times"),
         ({"tune": "learning_rate"}, "expected one option and its values"),
         ({"tune_seeds": 2}, "tune_seeds says how to tune, but not what"),
         ({"tune": {"eta": [1, 2]}}, "objective 'grpo' has no option 'eta'"),

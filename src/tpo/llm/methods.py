@@ -27,7 +27,7 @@ class Method:
     @property
     def name(self) -> str:
         """As it is written on the command line, the same however its options were ordered or spelled."""
-        return ":".join([self.objective, *(f"{k}={_word(v)}" for k, v in self.options)])
+        return ":".join([self.objective, *(f"{k}={word(v)}" for k, v in self.options)])
 
     @property
     def folder(self) -> str:
@@ -38,7 +38,7 @@ class Method:
     def label(self) -> str:
         """For readers."""
         short = self.objective.upper() if len(self.objective) < 5 else self.objective
-        return " ".join([short, *(f"{k}={_word(v)}" for k, v in self.options)])
+        return " ".join([short, *(f"{k}={word(v)}" for k, v in self.options)])
 
     def with_option(self, name: str, value: Any) -> Method:
         """The same with one option more."""
@@ -105,5 +105,6 @@ def value_of(text: str) -> Any:
     return text
 
 
-def _word(value: Any) -> str:
+def word(value: Any) -> str:
+    """What `value_of` reads as this value."""
     return value if isinstance(value, str) else json.dumps(value)

@@ -70,8 +70,9 @@ def _baseline(complete: dict[Method, list[Record]]) -> list[Record]:
 
 
 def _threshold(complete: dict[Method, list[Record]]) -> float | None:
-    finals = [one.evaluations[-1]["sampled"] for one in _baseline(complete)]
-    return SHARE * max(finals) if finals else None
+    """None where the baseline is not complete, or solves nothing: that is no goal."""
+    best = max((one.evaluations[-1]["sampled"] for one in _baseline(complete)), default=0.0)
+    return SHARE * best or None
 
 
 def _reached(group: Sequence[Record], threshold: float | None) -> float | None:

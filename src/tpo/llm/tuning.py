@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tpo.llm.methods import Method, value_of
+from tpo.llm.methods import Method, value_of, word
 
 FIRST_SEED = 10_000
 """How far the seeds of tuning lie behind the reported ones."""
@@ -22,11 +22,16 @@ class Tuning:
     batches: int = 0
 
     def __post_init__(self) -> None:
-        if len(set(self.values)) < 2:
+        if len(self.values) < 2:
             raise ValueError(
-                f"tune holds {len(set(self.values))} values of {self.option}: give two or more, such as "
+                f"tune holds {len(self.values)} values of {self.option}: give two or more, such as "
                 "learning_rate=3e-6,1e-5,3e-5"
             )
+        for value in self.values:
+            if self.values.count(value) > 1:
+                raise ValueError(
+                    f"tune holds {self.option}={value} {self.values.count(value)} times: give each value once"
+                )
         if self.seeds < 1:
             raise ValueError(f"tune_seeds is {self.seeds}, expected at least 1")
         if self.batches < 0:
@@ -51,7 +56,7 @@ class Tuning:
     @property
     def flags(self) -> str:
         """As the command line takes it."""
-        words = f"--tune {self.option}={','.join(map(str, self.values))}"
+        words = f"--tune {self.option}={','.join(map(word, self.values))}"
         words += f" --tune-seeds {self.seeds}" if self.seeds > 1 else ""
         return words + (f" --tune-batches {self.batches}" if self.batches else "")
 
