@@ -216,6 +216,8 @@ def test_a_toy_that_cannot_be_made_says_why() -> None:
     with pytest.raises(ValueError, match=r"unknown toy task 'sotr'.*sort"):
         task("toy:sotr")
     with pytest.raises(ValueError, match=r"task_options do not fit toy:sort.*lenght"):
-        task("toy:sort", {"lenght": 3})
+        task("toy:sort", {"lenght": 3, "examples": 0})
+    with pytest.raises(ValueError, match="task_options hold examples -1, expected a whole number"):
+        task("toy:sort", {"examples": -1})
     with pytest.raises(ValueError, match="toy:digits has fewer than 2100 different questions"):
         task("toy:digits", {"length": 2})

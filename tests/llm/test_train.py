@@ -251,6 +251,8 @@ def test_what_cannot_start_leaves_no_run(place: Path, capsys: pytest.CaptureFixt
         ({"group_size": 1}, "group_size is 1: a group needs at least 2"),
         ({"micro_batch": 7}, "micro_batch is 7 on 1 processes.*256 completions: set micro_batch=4"),
         ({"steps": 0}, "steps is 0, expected at least 1"),
+        ({"micro_batch": 0}, "micro_batch is 0, expected at least 1"),
+        ({"lora": -1}, "lora is -1, expected 0 or more"),
         ({"temperature": 0}, "temperature is 0, expected a number above 0"),
     ],
 )

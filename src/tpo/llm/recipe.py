@@ -98,11 +98,15 @@ class Recipe:
         for name in ("prompts", "steps", "max_tokens", "iterations", "eval_samples", "scorers"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} is {getattr(self, name)}, expected at least 1")
-        for name in ("batches", "eval_every", "save_every"):
+        for name in ("batches", "eval_every", "save_every", "lora", "samples"):
             if getattr(self, name) < 0:
                 raise ValueError(f"{name} is {getattr(self, name)}, expected 0 or more")
         if self.batches:
             object.__setattr__(self, "steps", self.in_steps(self.batches))
+        if self.micro_batch is not None and self.micro_batch < 1:
+            raise ValueError(
+                f"micro_batch is {self.micro_batch}, expected at least 1, or none for the group size"
+            )
         if self.group_size < 2:
             raise ValueError(f"group_size is {self.group_size}: a group needs at least 2")
         for name in ("learning_rate", "temperature", "timeout"):

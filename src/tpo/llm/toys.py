@@ -81,10 +81,15 @@ def make(name: str, options: Mapping[str, Any], n: int, seed: int) -> list[Made]
         raise ValueError(f"unknown toy task {name!r}.{hint} Valid names: {', '.join(TOYS)}")
     toy, draw, own = TOYS[name], Random(seed), dict(options)
     examples = own.pop("examples", EXAMPLES)
+    if not isinstance(examples, int) or examples < 0:
+        raise ValueError(
+            f"task_options hold examples {examples!r}, expected a whole number, 0 or more"
+        )
     try:
-        shown = [toy(draw, **own) for _ in range(examples)]
-    except TypeError as error:
+        toy(Random(seed), **own)
+    except (TypeError, ValueError) as error:
         raise ValueError(f"task_options do not fit toy:{name}: {error}") from error
+    shown = [toy(draw, **own) for _ in range(examples)]
     found = dict(shown)
     for _ in range(20 * n):
         found.setdefault(*toy(draw, **own))
