@@ -19,8 +19,7 @@ pytest.importorskip("trl")
 
 from tiny_training import flags
 from tpo.cli import main
-from tpo.llm import comparison, summary
-from tpo.llm.compare import after
+from tpo.llm import comparison, summary, workers
 from tpo.llm.files import write_lines
 from tpo.llm.methods import method, methods
 from tpo.llm.plan import Plan, Run, planned
@@ -331,6 +330,34 @@ def test_a_baseline_that_solves_nothing_is_no_goal(tmp_path: Path) -> None:
     assert not any("rollouts to" in row["metric"] for row in found["table"]["rows"])
 
 
+def test_what_two_runs_ask_for_is_run_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two trials may have ended before either is looked at, and then both find their method tuned."""
+    plan = Plan(Recipe("m", "gsm8k", batches=4, out=str(tmp_path)), methods("tpo,grpo"))
+    first, last = (
+        (plan.run(plan.methods[0], 0), plan.run(plan.methods[0], 1)),
+        plan.run(plan.methods[1], 0),
+    )
+    ended: list[Run] = []
+
+    def then(run: Run) -> list[Run]:
+        ended.append(run)
+        return [last] if run in first else []
+
+    monkeypatch.setattr(workers, "Trainee", Idle)
+    workers.in_processes(first, tmp_path, then, 2)
+    assert sorted(run.title for run in ended) == ["grpo, seed 0", "tpo, seed 0", "tpo, seed 1"]
+
+
+class Idle:
+    """A worker that trains nothing."""
+
+    def __init__(self, workers: int) -> None:
+        pass
+
+    def train(self, *_: Any) -> dict[str, Any]:
+        return {"seconds": 0.0, "evaluations": [{"sampled": 0.0, "greedy": 0.0}]}
+
+
 def test_a_method_waits_for_what_says_nothing_about_a_value(place: Path) -> None:
     """A process that died is no outcome; an error is."""
     plan = Plan(Recipe("m", "gsm8k", batches=4, out=str(place)), methods("tpo,grpo"), 1,
@@ -347,9 +374,7 @@ def test_a_method_waits_for_what_says_nothing_about_a_value(place: Path) -> None
             (run.folder / "failed.json").write_text(json.dumps(failed))
     assert not settle(plan, tpo)
     (high.folder / "failed.json").write_text('{"error": "NaN", "kind": "RuntimeError"}')
-    # both have ended before either is looked at, as may happen with several workers
-    given = [[run.title for run in after(plan, ended)] for ended in (low, high)]
-    assert given == [["tpo, seed 0"], []]
+    assert settle(plan, tpo)
     assert settled(plan)[tpo].name == "tpo:learning_rate=0.1"
 
 

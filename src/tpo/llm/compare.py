@@ -47,7 +47,7 @@ def comparison(plan: Plan, at_a_time: int = 1, resume: bool = False) -> dict[str
     def then(run: Run) -> Sequence[Run]:
         if is_main():
             write_curves(plan)
-        return after(plan, run)
+        return _after(plan, run)
 
     if at_a_time == 1:
         workers.in_turn(_first(plan), base, then)
@@ -66,19 +66,15 @@ def _first(plan: Plan) -> list[Run]:
     waiting = [method for method in plan.methods if method not in ready]
     tried = _missing([run for method in waiting for run in tuned.trials(plan, method)])
     done = [method for method in waiting if tuned.settle(plan, method)]
-    return tried + _reported(plan, [*ready, *done])
+    return tried + _reported(plan, [m for m in plan.methods if m in ready or m in done])
 
 
-def after(plan: Plan, run: Run) -> list[Run]:
-    """The reported runs of a method, if this run was the last that its tuning waited for.
-
-    Two that end together both find all tried; the runs are given once, to the first.
-    """
+def _after(plan: Plan, run: Run) -> list[Run]:
+    """The reported runs of a method, where all that its tuning waited for has ended."""
     if plan.tuning is None or not run.trial:
         return []
     method = next(m for m in plan.methods if run.method in plan.tuning.tried(m))
-    given = method in tuned.settled(plan)
-    return _reported(plan, [method]) if not given and tuned.settle(plan, method) else []
+    return _reported(plan, [method]) if tuned.settle(plan, method) else []
 
 
 def _reported(plan: Plan, methods: Sequence[Method]) -> list[Run]:

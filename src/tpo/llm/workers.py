@@ -39,8 +39,12 @@ def in_turn(runs: Sequence[Run], base: Path, then: Then) -> None:
 
 
 def in_processes(runs: Sequence[Run], base: Path, then: Then, workers: int) -> None:
-    """So many at a time; a run that raises or whose process dies leaves failed.json, and the others go on."""
+    """So many at a time; a run that raises or whose process dies leaves failed.json, and the others go on.
+
+    Two runs that end together may both ask for what follows them: it is run once.
+    """
     waiting, ended = deque(runs), 0
+    known = {run.folder for run in runs}
     busy: dict[ProcessWorker, Run] = {}
     idle: list[ProcessWorker] = []
     try:
@@ -62,7 +66,9 @@ def in_processes(runs: Sequence[Run], base: Path, then: Then, workers: int) -> N
             else:
                 idle.append(ready)
                 words = _standing(answer)
-            waiting.extend(then(run))
+            following = [one for one in then(run) if one.folder not in known]
+            known |= {one.folder for one in following}
+            waiting.extend(following)
             _say(f"{ended} of {ended + len(busy) + len(waiting)}: {run.title}: {words}")
     finally:
         for worker in (*busy, *idle):
