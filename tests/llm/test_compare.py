@@ -319,6 +319,16 @@ def test_a_tie_is_no_win(tmp_path: Path) -> None:
     assert [v["status"] for v in summary(tmp_path)["verdicts"]] == ["undecided", "undecided"]
 
 
+def test_nothing_has_begun(tmp_path: Path) -> None:
+    """As when tuning failed for every value."""
+    plan = Plan(Recipe("m", "gsm8k", batches=4, out=str(tmp_path)), methods("tpo,grpo"))
+    write_json(tmp_path / "comparison.json", {"plan": plan.plain()})
+    found = summary(tmp_path)
+    assert found["progress"] == {"cells_done": 0, "cells": 2}
+    assert [series["x"] for series in found["panels"][0]["series"]] == [[], []]
+    assert main(["report", str(tmp_path)]) == 0
+
+
 def test_a_baseline_that_solves_nothing_is_no_goal(tmp_path: Path) -> None:
     recipe = Recipe("m", "gsm8k", batches=4, prompts=2, group_size=4, out=str(tmp_path))
     plan = Plan(recipe, methods("tpo,grpo"))

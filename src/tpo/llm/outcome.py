@@ -150,7 +150,7 @@ def _evaluated(method: Method, name: str, group: Sequence[Record]) -> dict[str, 
             if row.get(name) is not None:
                 values[i, x.index(n)] = row[name]
     found = _series(method, np.array(x), values, group)
-    seeds = np.array(found["seeds"]).reshape(len(begun), -1)
+    seeds = np.array(found["seeds"]).reshape(len(begun), len(found["x"]))
     ends = [interval([column]) if len(column) > 1 else (None, None) for column in seeds.T]
     return found | {
         "iqm": iqm(seeds.T).tolist() if len(begun) else [],
