@@ -42,6 +42,8 @@ def checked(
     )
     trainer.train()
     assert len(trainer.errors) == trainer.args.max_steps
+    one_batch = trainer.num_iterations  # may be without a signal
+    assert trainer.signals >= max(1, trainer.args.max_steps - one_batch)
     return trainer
 
 
