@@ -13,6 +13,8 @@ import torch
 from tpo.llm.reader import Reader
 
 Tensor = torch.Tensor
+ALIGNED = 8
+"""Slots come in multiples of this, the width of mask that a GPU's fast attention kernels want."""
 
 
 class Prefill:
@@ -71,8 +73,9 @@ class Decoder:
         device = ends.device
         self.reader, self.ends, self.pad = reader, ends, pad
         self.rows, self.width = rows, width
-        self.slots = Slots(like, rows, width + tokens)
-        self.mask = additive(torch.zeros(rows, 1, 1, width + tokens, device=device) > 0, like)
+        length = -(-(width + tokens) // ALIGNED) * ALIGNED
+        self.slots = Slots(like, rows, length)
+        self.mask = additive(torch.zeros(rows, 1, 1, length, device=device) > 0, like)
         self.mask[..., 0] = 0.0  # so that recording the graph attends to something
         self.position = torch.zeros(rows, 1, dtype=torch.long, device=device)
         self.token = torch.full((rows, 1), pad, device=device)
