@@ -415,3 +415,9 @@ def test_a_task_that_cannot_be_made_stops_a_comparison_before_a_model_is_read(
     with pytest.raises(ValueError, match="fewer than 10100 different questions"):
         comparison(plan, at_a_time=2)
     assert not any(tmp_path.iterdir())
+
+
+def test_resume_needs_a_comparison_to_go_on_with(tmp_path: Path) -> None:
+    plan = planned({"compare": "tpo,grpo"}, {"model": "no/such/model", "task": "toy:sort", "cpu": True, "out": str(tmp_path)})  # fmt: skip
+    with pytest.raises(ValueError, match=r"holds no comparison: leave --resume out"):
+        comparison(plan, resume=True)

@@ -92,9 +92,15 @@ def _missing(runs: Sequence[Run]) -> list[Run]:
 
 def _check_folder(plan: Plan, resume: bool) -> None:
     """An earlier comparison with another recipe, or without `resume`, is left alone."""
+    if not is_main():
+        return
     folder = Path(plan.recipe.out)
-    before = read_json(folder / "comparison.json") if is_main() else None
+    before = read_json(folder / "comparison.json")
     if before is None:
+        if resume:
+            raise ValueError(
+                f"--resume, but {folder} holds no comparison: leave --resume out, or give its --out"
+            )
         return
     if not resume:
         raise ValueError(
