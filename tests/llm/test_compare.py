@@ -19,14 +19,10 @@ pytest.importorskip("trl")
 
 from tiny_training import flags
 from tpo.cli import main
-from tpo.llm import comparison, summary, workers
-from tpo.llm.files import write_lines
+from tpo.llm import comparison, summary
 from tpo.llm.methods import method, methods
-from tpo.llm.plan import Plan, Run, planned
+from tpo.llm.plan import Plan, planned
 from tpo.llm.recipe import Recipe
-from tpo.llm.tuned import settle, settled, trials
-from tpo.llm.tuning import Tuning
-from tpo.results.files import write_json
 
 METHODS = "tpo,tpo:eta=0.5:score=mean,grpo:iterations=2"
 
@@ -253,156 +249,6 @@ def _is_published(place: Path) -> None:
     drawn = ElementTree.parse(docs / "figures/llm-both.svg").getroot()
     words = [element.text for element in drawn.iter() if element.tag.endswith("text")]
     assert {"TPO", "GRPO", "rollouts", "held-out accuracy of samples"} <= set(words)
-
-
-def _left_behind(run: Run, sampled: list[float]) -> None:
-    """The files of a run of four rollout batches of eight, evaluated every two of them."""
-    steps = [run.recipe.iterations * batch for batch in (0, 2, 4)]
-    rows = [
-        {"step": step, "sampled": x, "greedy": x, "pass_at_k": x, "kl": None}
-        for step, x in zip(steps, sampled, strict=True)
-    ]
-    log = {
-        "reward": 0.5,
-        "entropy": 2.0,
-        "completions/mean_length": 8,
-        "groups/zero_variance": 0.25,
-    }
-    result = {"seconds": 3.0, "seconds_per_step": {"step": 0.5}, "peak_memory": 2_000_000_000,
-              "evaluations": rows, "provenance": {"device": "a device"}}  # fmt: skip
-    run.folder.mkdir()
-    write_lines(run.folder / "evaluations.jsonl", rows)
-    write_lines(run.folder / "log.jsonl", [{"step": n + 1, **log} for n in range(steps[-1])])
-    write_json(run.folder / "result.json", result)
-
-
-def test_rollouts_to_a_threshold_by_hand(tmp_path: Path) -> None:
-    """GRPO's best seed ends at .5, so methods are timed to .45.
-
-    GRPO's mean goes from .8/3 at 16 rollouts to 1.4/3 at 32, and is at .45 after 16 + 16 (.45 - .8/3)/.2 = 92/3;
-    its third seed never is, and counts with 40. TPO's goes from .1 to .5 over the first 16, and is at .45 after
-    16 x .35/.4 = 14, whatever its passes over a batch.
-    """
-    recipe = Recipe("m", "gsm8k", batches=4, prompts=2, group_size=4, out=str(tmp_path))
-    plan = Plan(recipe, methods("tpo:iterations=2,grpo"), 3)
-    tpo, grpo = plan.methods
-    for seed, curve in enumerate([[0.1, 0.3, 0.5], [0.1, 0.3, 0.5], [0.1, 0.2, 0.4]]):
-        _left_behind(plan.run(grpo, seed), curve)
-        _left_behind(plan.run(tpo, seed), [0.1, 0.5, 0.6])
-    write_json(tmp_path / "comparison.json", {"plan": plan.plain()})
-    found = summary(tmp_path)
-    own, base = found["methods"]
-    assert (own["threshold"], own["rollouts"]) == (pytest.approx(0.45), pytest.approx(14))
-    assert base["rollouts"] == pytest.approx(92 / 3)
-    assert own["ratio"] == pytest.approx(14 * 3 / 92)
-    assert (own["reached"], base["reached"], base["seeds"]) == (3, 2, 3)
-    rows = {(r["method"], r["metric"]): r for r in found["table"]["rows"]}
-    assert rows["grpo", "rollouts to 45.0%"]["values"] == pytest.approx([28, 28])
-    assert rows["grpo", "informative groups %"]["mean"] == 75
-    assert rows["grpo", "mean sampled accuracy %"]["values"] == pytest.approx([30, 30, 70 / 3])
-    assert rows["grpo", "peak memory GB"]["mean"] == 2
-    verdicts = found["verdicts"]
-    assert [v["status"] for v in verdicts] == ["holds", "holds"]
-    assert (
-        "14 rollouts (median 14) against GRPO 32 rollouts (median 28) (n = 3)"
-        in verdicts[0]["detail"]
-    )
-    assert "40% (median 40%) against GRPO 53.3% (median 50%)" in verdicts[1]["detail"]
-
-
-def test_a_tie_is_no_win(tmp_path: Path) -> None:
-    recipe = Recipe("m", "gsm8k", batches=4, prompts=2, group_size=4, out=str(tmp_path))
-    plan = Plan(recipe, methods("tpo,grpo"), 3)
-    for run in (plan.run(one, seed) for one in plan.methods for seed in range(3)):
-        _left_behind(run, [0.1, 0.3, 0.5])
-    write_json(tmp_path / "comparison.json", {"plan": plan.plain()})
-    assert [v["status"] for v in summary(tmp_path)["verdicts"]] == ["undecided", "undecided"]
-
-
-def test_nothing_has_begun(tmp_path: Path) -> None:
-    """As when tuning failed for every value."""
-    plan = Plan(Recipe("m", "gsm8k", batches=4, out=str(tmp_path)), methods("tpo,grpo"))
-    write_json(tmp_path / "comparison.json", {"plan": plan.plain()})
-    found = summary(tmp_path)
-    assert found["progress"] == {"cells_done": 0, "cells": 2}
-    assert [series["x"] for series in found["panels"][0]["series"]] == [[], []]
-    assert main(["report", str(tmp_path)]) == 0
-
-
-def test_a_baseline_that_solves_nothing_is_no_goal(tmp_path: Path) -> None:
-    recipe = Recipe("m", "gsm8k", batches=4, prompts=2, group_size=4, out=str(tmp_path))
-    plan = Plan(recipe, methods("tpo,grpo"))
-    for one in plan.methods:
-        _left_behind(plan.run(one, 0), [0.0, 0.0, 0.0])
-    write_json(tmp_path / "comparison.json", {"plan": plan.plain()})
-    found = summary(tmp_path)
-    assert [one["threshold"] for one in found["methods"]] == [None, None]
-    assert not any("rollouts to" in row["metric"] for row in found["table"]["rows"])
-
-
-def test_what_two_runs_ask_for_is_run_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two trials may have ended before either is looked at, and then both find their method tuned."""
-    plan = Plan(Recipe("m", "gsm8k", batches=4, out=str(tmp_path)), methods("tpo,grpo"))
-    first, last = (
-        (plan.run(plan.methods[0], 0), plan.run(plan.methods[0], 1)),
-        plan.run(plan.methods[1], 0),
-    )
-    ended: list[Run] = []
-
-    def then(run: Run) -> list[Run]:
-        ended.append(run)
-        return [last] if run in first else []
-
-    monkeypatch.setattr(workers, "Trainee", Idle)
-    workers.in_processes(first, tmp_path, then, 2)
-    assert sorted(run.title for run in ended) == ["grpo, seed 0", "tpo, seed 0", "tpo, seed 1"]
-
-
-class Idle:
-    """A worker that trains nothing."""
-
-    def __init__(self, workers: int) -> None:
-        pass
-
-    def train(self, *_: Any) -> dict[str, Any]:
-        return {"seconds": 0.0, "evaluations": [{"sampled": 0.0, "greedy": 0.0}]}
-
-
-def test_a_method_waits_for_what_says_nothing_about_a_value(place: Path) -> None:
-    """A process that died is no outcome; an error is."""
-    plan = Plan(Recipe("m", "gsm8k", batches=4, out=str(place)), methods("tpo,grpo"), 1,
-                Tuning("learning_rate", (0.1, 0.2)))  # fmt: skip
-    tpo = plan.methods[0]
-    low, high = trials(plan, tpo)
-    row = {"step": 0, "sampled": 0.25}
-    for run, failed in ((low, None), (high, {"error": "killed", "kind": "Lost"})):
-        run.folder.mkdir(parents=True)
-        (run.folder / "evaluations.jsonl").write_text(json.dumps(row))
-        (run.folder / "result.json").write_text("{}")
-        if failed:
-            (run.folder / "result.json").unlink()
-            (run.folder / "failed.json").write_text(json.dumps(failed))
-    assert not settle(plan, tpo)
-    (high.folder / "failed.json").write_text('{"error": "NaN", "kind": "RuntimeError"}')
-    assert settle(plan, tpo)
-    assert settled(plan)[tpo].name == "tpo:learning_rate=0.1"
-
-
-@pytest.mark.parametrize(
-    ("own", "words"),
-    [
-        ({"tune": "learning_rate=1e-5"}, "tune holds 1 values of learning_rate"),
-        ({"tune": "learning_rate=1e-5,2e-5,.00001"}, "tune holds learning_rate=1e-05 2 times"),
-        ({"tune": "learning_rate"}, "expected one option and its values"),
-        ({"tune_seeds": 2}, "tune_seeds says how to tune, but not what"),
-        ({"tune": {"eta": [1, 2]}}, "objective 'grpo' has no option 'eta'"),
-        ({"compare": "tpo:beta=1,grpo", "tune": "beta=1,2"}, "'tpo:beta=1.0' sets beta, which is tuned"),
-    ],
-)  # fmt: skip
-def test_wrong_tuning_names_itself(own: dict[str, Any], words: str) -> None:
-    options = {"model": "m", "task": "gym:chain_sum"}
-    with pytest.raises(ValueError, match=words):
-        planned({"compare": "tpo,grpo", **own}, options).check()
 
 
 def test_a_task_that_cannot_be_made_stops_a_comparison_before_a_model_is_read(
