@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 
 import torch
 
-from tpo.llm.sampler import Sampler
+from tpo.llm.packing import at_targets
+from tpo.llm.sampler import Sampler, up_to_end
 from tpo.llm.scoring import Scoring
 
 Tokens = list[int]
@@ -130,14 +131,8 @@ class Generate:
                 **sampling,
             )
             found += out[:, batch["input_ids"].shape[1] :].tolist()
-        return [self._cut(row) for row in found]
-
-    def _cut(self, row: Tokens) -> Tokens:
-        """Up to and with its first end."""
         ends = self.model.generation_config.eos_token_id
-        ends = ends if isinstance(ends, list) else [ends]
-        last = next((i for i, token in enumerate(row) if token in ends), len(row) - 1)
-        return row[: last + 1]
+        return [up_to_end(row, ends if isinstance(ends, list) else [ends]) for row in found]
 
 
 @torch.no_grad()
@@ -169,8 +164,7 @@ def drift(
 
 def _log_probs(model: Any, ids: torch.Tensor, temperature: float) -> torch.Tensor:
     """[n, L - 1] of each token after the first; padding is behind, where no token looks."""
-    logits = model(input_ids=ids).logits[:, :-1].float() / temperature
-    return logits.log_softmax(-1).gather(-1, ids[:, 1:, None])[..., 0]
+    return at_targets(model(input_ids=ids).logits[:, :-1], ids[:, 1:], temperature)[1]
 
 
 def _devices(model: Any) -> list[Any]:

@@ -135,12 +135,17 @@ def log_probs(
     return placed[0], placed[1] if entropies else None
 
 
+def at_targets(logits: Tensor, targets: Tensor, temperature: float) -> tuple[Tensor, Tensor]:
+    """Log-probs [..., V] at this temperature in float32, and those of the targets [...]."""
+    log_p = (logits.float() / temperature).log_softmax(-1)
+    return log_p, log_p.gather(-1, targets[..., None])[..., 0]
+
+
 def _scored(
     head: Any, states: Tensor, targets: Tensor, temperature: float, entropies: bool
 ) -> tuple[Tensor, ...]:
     """Log-probs of the targets [M] behind these states [M, D], and the entropies of what could have come."""
-    log_p = (head(states).float() / temperature).log_softmax(-1)
-    chosen = log_p.gather(-1, targets[:, None])[:, 0]
+    log_p, chosen = at_targets(head(states), targets, temperature)
     if not entropies:
         return (chosen,)
     with torch.no_grad():

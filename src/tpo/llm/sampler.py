@@ -108,7 +108,8 @@ class Sampler:
             if t % LOOK == 0 and not decoder.alive.any():
                 break
             decoder.step()
-        return self._cut(decoder.out[: len(prompts)])
+        ends = self.ends.tolist()
+        return [up_to_end(row, ends) for row in decoder.out[: len(prompts)].tolist()]
 
     def _padded(self, prompts: list[tuple[int, ...]]) -> tuple[Tensor, Tensor]:
         """Ids and mask [P, W], padded on the left."""
@@ -140,11 +141,11 @@ class Sampler:
         assert self._decoder is not None
         return self._decoder
 
-    def _cut(self, out: Tensor) -> list[list[int]]:
-        """Each row up to and with its end."""
-        ended = torch.isin(out, self.ends)
-        lengths = torch.where(ended.any(-1), ended.int().argmax(-1) + 1, out.shape[1])
-        return [row[:n] for row, n in zip(out.tolist(), lengths.tolist(), strict=True)]
+
+def up_to_end(row: list[int], ends: Sequence[int]) -> list[int]:
+    """The tokens up to and with the first end; all of them without one."""
+    last = next((i for i, token in enumerate(row) if token in ends), len(row))
+    return row[: last + 1]
 
 
 def _plain(model: Any) -> Any:
