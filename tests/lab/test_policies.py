@@ -8,9 +8,10 @@ import pytest
 import tpo
 from lab.reference import log_softmax, transformer
 from tpo.policies import MLP, Paths, Table, Transformer
+from tpo.policies.layers import rows
 from tpo.rollouts import Rollout, Shape, sample
 from tpo.tasks import Sequences
-from tpo.training.gradient import plain_log_probs, sizes, value_and_grad
+from tpo.training.gradient import plain_log_probs, value_and_grad
 
 H, V, K, B = 4, 3, 5, 6
 TASK = Sequences(H, V, reward="bag")
@@ -135,32 +136,40 @@ def test_the_gradient_does_not_depend_on_the_block(params, block):
         np.testing.assert_allclose(grad, plain[key], atol=1e-6, err_msg=key)
 
 
-@pytest.mark.parametrize(("sharpness", "paths"), [((1, 1), 36), ((1, 30), 36), ((30, 30), 12)])
-def test_seeds_together_make_the_gradient_for_the_paths_of_the_most_diverse(
-    params, sharpness, paths
-):
-    """A sharp head repeats paths; the numbers are those of each seed alone."""
+@pytest.mark.parametrize("sharpness", [(1,), (1, 1), (1, 30, 30), (30, 1, 30, 0.1), (30, 30)])
+def test_seeds_together_have_the_gradients_of_each_alone(params, sharpness):
+    """A sharp head repeats paths, so that seeds need from none to several blocks beyond the direct ones."""
     seeds = [params | {"head": params["head"] * x} for x in sharpness]
     rollout, objective = Rollout("sequence", 6), tpo.objective("tpo")
-    made = []
 
     def gradient(p, block, axis):
         contexts = TASK.contexts((), jax.random.key(2), B)
         batch = rollout.gather(POLICY, p, TASK, contexts, jax.random.key(3))
         signal = objective.prepare(batch.group)
         loss = lambda x: objective.loss(x, signal)  # noqa: E731
-        made.append(batch.distinct.size)
-        return value_and_grad(POLICY, moved(p), rollout, batch, loss, block, axis)[1]
+        grads = value_and_grad(POLICY, moved(p), rollout, batch, loss, block, axis)[1]
+        return grads, batch.distinct.size
 
-    assert sizes(B, B * 6) == [12, 36]
-    together = jax.vmap(lambda p: gradient(p, 1, "seeds"), axis_name="seeds")
+    together = jax.vmap(lambda p: gradient(p, 1, "seeds")[0], axis_name="seeds")
     found = jax.jit(together)(jax.tree.map(lambda *x: jnp.stack(x), *seeds))
-    made.clear()
     alone = [gradient(p, 10**6, None) for p in seeds]
-    assert (max(int(size) for size in made) > 12) == (paths == 36)
+    assert [int(size) > 2 * B for _, size in alone] == [x <= 1 for x in sharpness]
     for key, grads in found.items():
         for i, grad in enumerate(grads):
-            np.testing.assert_allclose(grad, alone[i][key], atol=2e-5, err_msg=key)
+            np.testing.assert_allclose(grad, alone[i][0][key], atol=2e-5, err_msg=key)
+
+
+@pytest.mark.parametrize(("table", "picks"), [((7, 2), 40), ((50, 3), 20), ((3, 4, 5), 11)])
+def test_rows_are_added_up_where_they_came_from(table, picks, monkeypatch):
+    """Also by the products that an accelerator does it with."""
+    index = jax.random.randint(jax.random.key(0), (picks,), 0, table[0])
+    dy = jax.random.normal(jax.random.key(1), (picks, *table[1:]))
+    expected = np.zeros(table)
+    np.add.at(expected, np.asarray(index), np.asarray(dy))
+    for backend in ("cpu", "gpu"):
+        monkeypatch.setattr(jax, "default_backend", lambda backend=backend: backend)
+        _, pull = jax.vjp(lambda x: rows(x, index), jnp.zeros(table))
+        np.testing.assert_allclose(pull(dy)[0], expected, atol=1e-5)
 
 
 def test_the_gradient_is_that_of_the_plain_transformer(params):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import jax
@@ -107,13 +108,20 @@ def _rows_fwd(table: jax.Array, index: jax.Array) -> tuple[jax.Array, Any]:
 def _rows_bwd(saved: Any, dy: jax.Array) -> tuple[jax.Array, None]:
     """Rows added up where they came from: one by one on a CPU, by a one-hot product elsewhere.
 
-    There adding in place is slow, and its order, and so its rounding, differs from run to run.
+    There adding in place is slow, and its order, and so its rounding, differs from run to run. An index is
+    split in two, coarse and fine, since a one-hot of all rows could be larger than all else.
     """
     table, index = saved
     if jax.default_backend() == "cpu":
         return jnp.zeros_like(table).at[index].add(dy), None
-    came = jax.nn.one_hot(index.reshape(-1), len(table), dtype=dy.dtype, axis=0)
-    return (came @ dy.reshape(index.size, -1)).reshape(table.shape), None
+    dy = dy.reshape(index.size, -1)
+    fine = math.ceil((len(table) / dy.shape[1]) ** 0.5)
+    coarse = -(-len(table) // fine)
+    place = index.reshape(-1)
+    apart = jax.nn.one_hot(place % fine, fine, dtype=dy.dtype)[..., None] * dy[:, None]
+    came = jax.nn.one_hot(place // fine, coarse, dtype=dy.dtype, axis=0)
+    summed = came @ apart.reshape(index.size, -1)
+    return summed.reshape(coarse * fine, -1)[: len(table)].reshape(table.shape), None
 
 
 rows.defvjp(_rows_fwd, _rows_bwd)

@@ -32,11 +32,11 @@ SAVE_SECONDS = 20.0
 
 COMPILER: dict[str, Any] = {
     "cpu": {"xla_backend_optimization_level": 2},
-    "gpu": {"xla_gpu_enable_triton_gemm": False},
+    "gpu": {"xla_gpu_enable_triton_gemm": False, "xla_gpu_autotune_level": 0},
 }
 """Compiler options by backend, for the time from start to finish. On a CPU level 2 compiles a quarter faster
-than 3 and runs as fast. On an H200 tuning Triton's products took 36 s of a terminal cell where cuBLAS takes 14,
-for episodes a tenth to a fifth shorter: it pays after some ten thousand of them."""
+than 3 and runs as fast. On a GPU products are cuBLAS's own choice: what is chosen by timing differs from run to
+run, and with it the rounding, takes long to compile, and was no faster on an H200."""
 
 
 class Progress(NamedTuple):

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import optax
 from optax import contrib
 
@@ -44,11 +46,73 @@ class Optimiser:
 def muon(learning_rate: float, matrices: frozenset[str]) -> Any:
     """optax's Muon over the last two axes of the named parameters, its AdamW over the others.
 
-    Parameters stacked over layers are orthogonalised layer by layer in one batched product.
+    As `contrib.muon`, with matrices that are equally long orthogonalised in one batched product.
     """
-    matrix = contrib.MuonDimensionNumbers(reduction_axis=-2, output_axis=-1)
 
-    def axes(params: Params) -> dict[str, Any]:
-        return {name: matrix if name in matrices else None for name in params}
+    def axes(params: Params) -> Any:
+        return jax.tree.map(lambda _: MATRIX, params)
 
-    return contrib.muon(learning_rate, muon_weight_dimension_numbers=axes)
+    orthogonal = optax.chain(
+        batched(contrib.scale_by_muon(weight_dimension_numbers=axes)),
+        optax.stateless(lambda updates, _: jax.tree.map(_wider, updates)),
+        optax.scale_by_learning_rate(learning_rate),
+    )
+    return optax.partition(
+        {True: orthogonal, False: optax.adamw(learning_rate, weight_decay=0.0, nesterov=True)},
+        lambda params: {name: name in matrices for name in params},
+    )
+
+
+def _wider(x: jax.Array) -> jax.Array:
+    """Muon's factor for maps to more dimensions than they come from."""
+    return max(1.0, x.shape[-1] / x.shape[-2]) ** 0.5 * x
+
+
+MATRIX = contrib.MuonDimensionNumbers(reduction_axis=-2, output_axis=-1)
+
+
+def batched(inner: Any) -> Any:
+    """`inner` applied to stacks of matrices, [N, short, long], one for each length of the longer side.
+
+    Matrices are turned to lie, and filled up with rows of zeros, which an orthogonalisation leaves zero.
+    """
+
+    def init(params: Params) -> Any:
+        return inner.init(_stacks(params))
+
+    def update(updates: Params, state: Any, params: Params | None = None) -> tuple[Params, Any]:
+        stacks, state = inner.update(_stacks(updates), state)
+        return _unstacked(stacks, updates), state
+
+    return optax.GradientTransformation(init, update)
+
+
+def _stacks(params: Params) -> dict[str, jax.Array]:
+    lying = [_lying(x) for x in jax.tree.leaves(params)]
+    found = {}
+    for length in sorted({x.shape[2] for x in lying}):
+        alike = [x for x in lying if x.shape[2] == length]
+        rows = max(x.shape[1] for x in alike)
+        filled = [jnp.pad(x, [(0, 0), (0, rows - x.shape[1]), (0, 0)]) for x in alike]
+        found[str(length)] = jnp.concatenate(filled)
+    return found
+
+
+def _unstacked(stacks: dict[str, jax.Array], like: Params) -> Params:
+    leaves, structure = jax.tree.flatten(like)
+    taken = dict.fromkeys(stacks, 0)
+    found = []
+    for leaf in leaves:
+        n, rows, length = _lying(leaf).shape
+        start = taken[str(length)]
+        taken[str(length)] += n
+        x = stacks[str(length)][start : start + n, :rows]
+        found.append((x if leaf.shape[-1] == length else x.mT).reshape(leaf.shape))
+    unstacked: Params = jax.tree.unflatten(structure, found)
+    return unstacked
+
+
+def _lying(x: jax.Array) -> jax.Array:
+    """[..., a, b] as [N, short, long]."""
+    flat = x.reshape(-1, *x.shape[-2:])
+    return flat if flat.shape[1] <= flat.shape[2] else flat.mT
