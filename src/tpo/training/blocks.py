@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
+from jax.flatten_util import ravel_pytree
 
 from tpo.policies.base import Params, Paths, Policy
 
@@ -33,11 +34,16 @@ def extend(work: Work, params: Params, state: Any, paths: Paths, blocks: jax.Arr
     Logits of the others are zero.
     """
     walk = _walk(work.axis, blocks)
-    run = walk.each(work.policy.extend)
-    known, paths = walk.shared((params, state)), walk.shared(paths)
+    packed, unpacked = walk.pack((params, state))
+    known, paths = walk.shared(packed), walk.shared(paths)
+
+    def logits_of(known: Any, paths: Paths) -> jax.Array:
+        params, state = unpacked(known)
+        return work.policy.extend(params, state, paths)
 
     def turn(i: jax.Array, logits: jax.Array) -> jax.Array:
-        return walk.put(logits, i, run(*walk.owners(known, i), walk.blocks(paths, i)))
+        found = walk.each(logits_of)(walk.owners(known, i), walk.blocks(paths, i))
+        return walk.put(logits, i, found)
 
     start = jnp.zeros((*paths.tokens.shape, work.actions))
     return walk.own(jax.lax.fori_loop(0, walk.turns, turn, start))
@@ -52,19 +58,19 @@ def _forward(
 def _backward(work: Work, saved: Any, d_logits: jax.Array) -> Any:
     params, state, paths, blocks = saved
     walk = _walk(work.axis, blocks)
-    run = walk.each(partial(_pulled, work.policy))
-    known, paths, d_logits = (walk.shared(x) for x in ((params, state), paths, d_logits))
+    packed, unpacked = walk.pack((params, state))
+    known, paths, d_logits = (walk.shared(x) for x in (packed, paths, d_logits))
+
+    def pulled(known: Any, paths: Paths, d_logits: jax.Array) -> Any:
+        _, pull = jax.vjp(lambda p, s: work.policy.extend(p, s, paths), *unpacked(known))
+        return walk.pack(pull(d_logits))[0]
 
     def turn(i: jax.Array, sums: Any) -> Any:
-        return walk.add(sums, i, run(*walk.owners(known, i), *walk.blocks((paths, d_logits), i)))
+        found = walk.each(pulled)(walk.owners(known, i), *walk.blocks((paths, d_logits), i))
+        return walk.add(sums, i, found)
 
     sums = jax.lax.fori_loop(0, walk.turns, turn, jax.tree.map(jnp.zeros_like, known))
-    return *walk.own(sums), None, None
-
-
-def _pulled(policy: Policy, params: Params, state: Any, paths: Paths, d_logits: jax.Array) -> Any:
-    """The gradient by parameters and state of one block's logits."""
-    return jax.vjp(lambda p, s: policy.extend(p, s, paths), params, state)[1](d_logits)
+    return *unpacked(walk.own(sums)), None, None
 
 
 extend.defvjp(_forward, _backward)
@@ -76,6 +82,10 @@ class Walk(Protocol):
     @property
     def turns(self) -> Any:
         """How many."""
+        ...
+
+    def pack(self, x: Any) -> tuple[Any, Callable[[Any], Any]]:
+        """x, a tree of arrays, as turns handle it best, and how to get it back."""
         ...
 
     def shared(self, x: Any) -> Any:
@@ -118,6 +128,9 @@ class Alone(NamedTuple):
 
     turns: Any
 
+    def pack(self, x: Any) -> tuple[Any, Callable[[Any], Any]]:
+        return x, lambda x: x
+
     def shared(self, x: Any) -> Any:
         return x
 
@@ -151,6 +164,9 @@ class Together(NamedTuple):
     def turns(self) -> Any:
         return -(-self.wanted.sum() // len(self.wanted))
 
+    def pack(self, x: Any) -> tuple[Any, Callable[[Any], Any]]:
+        return ravel_pytree(x)
+
     def shared(self, x: Any) -> Any:
         return jax.tree.map(lambda x: jax.lax.all_gather(x, self.axis), x)
 
@@ -168,8 +184,7 @@ class Together(NamedTuple):
         return seed, place - (ends - self.wanted)[seed], place < ends[-1]
 
     def owners(self, x: Any, i: jax.Array) -> Any:
-        seed, _, _ = self._places(i)
-        return jax.tree.map(lambda x: x[seed], x)
+        return x[self._places(i)[0]]
 
     def blocks(self, x: Any, i: jax.Array) -> Any:
         seed, block, _ = self._places(i)
@@ -184,9 +199,4 @@ class Together(NamedTuple):
     def add(self, sums: Any, i: jax.Array, found: Any) -> Any:
         seed, _, busy = self._places(i)
         of_seed = (jnp.arange(len(seed))[:, None] == seed) & busy
-
-        def added(total: jax.Array, x: jax.Array) -> jax.Array:
-            share = jnp.dot(of_seed.astype(x.dtype), x.reshape(len(x), -1), precision="highest")
-            return total + share.reshape(total.shape)
-
-        return jax.tree.map(added, sums, found)
+        return sums + jnp.dot(of_seed.astype(found.dtype), found, precision="highest")

@@ -30,22 +30,21 @@ def value_and_grad(
 ) -> tuple[jax.Array, Params]:
     """Loss and its gradient by the parameters. block: rows of paths at a time, where seeds run alone.
 
-    axis: the name of the vmapped axis of seeds. Seeds run together take twice the prompts directly, enough for
-    a sharp policy, and blocks of as many paths as there are prompts.
+    axis: the name of the vmapped axis of seeds. Of seeds run together a block is twice their prompts: enough
+    for all paths of a sharp policy.
     """
     prompts, (rows, fed) = len(batch.candidates), batch.distinct.paths.tokens.shape
-    direct = block if axis is None else 2 * prompts
-    if fed == 0 or isinstance(batch.distinct.size, int) or rows <= direct:
-        return jax.value_and_grad(lambda p: loss(plain_log_probs(policy, p, rollout, batch)))(
-            params
-        )
+    block = block if axis is None else 2 * prompts
+    if fed == 0 or isinstance(batch.distinct.size, int) or rows <= block:
+        plain = lambda p: loss(plain_log_probs(policy, p, rollout, batch))  # noqa: E731
+        return jax.value_and_grad(plain)(params)
     paths, size = batch.distinct.paths, batch.distinct.size
-    block = block if axis is None else prompts
-    others = _blocks(paths, direct, block)
-    wanted = jnp.maximum(0, -(-(size - direct) // block))
+    directly = jax.tree.map(lambda x: x[:block], paths)
+    others = _blocks(jax.tree.map(lambda x: x[block:], paths), block)
+    wanted = -(-size // block) - 1
 
     def value(params: Params) -> jax.Array:
-        first, rest, state = policy.together(params, batch.inputs, _part(paths, 0, direct))
+        first, rest, state = policy.together(params, batch.inputs, directly)
         work = blocks.Work(policy, rest.shape[-1], axis)
         later = blocks.extend(work, params, state, others, wanted)
         rest = jnp.concatenate([rest, later.reshape(-1, *rest.shape[1:])])
@@ -62,15 +61,10 @@ def plain_log_probs(policy: Policy, params: Params, rollout: Rollout, batch: Bat
     return rollout.log_probs(first, rest, batch)
 
 
-def _part(paths: Paths, start: int, stop: int | None) -> Paths:
-    return jax.tree.map(lambda x: x[start:stop], paths)
-
-
-def _blocks(paths: Paths, start: int, rows: int) -> Paths:
-    """Paths from `start` on as [N, rows, ...]; what is filled up is never read."""
+def _blocks(paths: Paths, rows: int) -> Paths:
+    """[N, rows, ...]; what is filled up is never read."""
 
     def cut(x: jax.Array) -> jax.Array:
-        x = x[start:]
         x = jnp.pad(x, [(0, -len(x) % rows)] + [(0, 0)] * (x.ndim - 1))
         return x.reshape(-1, rows, *x.shape[1:])
 
