@@ -129,7 +129,9 @@ class Alone(NamedTuple):
     turns: Any
 
     def pack(self, x: Any) -> tuple[Any, Callable[[Any], Any]]:
-        return x, lambda x: x
+        params, state = x
+        flat, unflat = ravel_pytree(params)
+        return (flat, state), lambda x: (unflat(x[0]), x[1])
 
     def shared(self, x: Any) -> Any:
         return x

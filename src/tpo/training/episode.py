@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import optax
+from jax.flatten_util import ravel_pytree
 
 from tpo.policies import Params
 from tpo.rollouts import Batch
@@ -116,7 +117,8 @@ class Learner:
             params, inner = carry
             grads = gradient(params)
             updates, inner = optimiser.update(grads, inner, params)
-            return (optax.apply_updates(params, updates), inner), optax.tree.norm(grads)
+            norm = jnp.linalg.norm(ravel_pytree(grads)[0])
+            return (optax.apply_updates(params, updates), inner), norm
 
         start = (state.params, state.optimiser)
         (params, inner), norms = jax.lax.scan(epoch, start, length=self.cell.method.epochs)

@@ -225,7 +225,7 @@ def _numbers(cell: Cell) -> Cell:
 
 def chunk_of(learner: Learner) -> Callable[..., Any]:
     """(data, state, start, stop) to the state after those episodes, and the metrics of each."""
-    episode: Any = learner.episode
+    episode: Any = jax.jit(learner.episode)  # traced once, for its shapes and for the loop
     if learner.axis:
         episode = jax.vmap(episode, in_axes=(0, None, None), axis_name=learner.axis)
 

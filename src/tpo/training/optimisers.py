@@ -46,7 +46,8 @@ class Optimiser:
 def muon(learning_rate: float, matrices: frozenset[str]) -> Any:
     """optax's Muon over the last two axes of the named parameters, its AdamW over the others.
 
-    As `contrib.muon`, with matrices that are equally long orthogonalised in one batched product.
+    As `contrib.muon`, with matrices that are equally long orthogonalised in one batched product, and AdamW's
+    arrays laid out as one: fewer kernels to compile and to run.
     """
 
     def axes(params: Params) -> Any:
@@ -57,8 +58,9 @@ def muon(learning_rate: float, matrices: frozenset[str]) -> Any:
         optax.stateless(lambda updates, _: jax.tree.map(_wider, updates)),
         optax.scale_by_learning_rate(learning_rate),
     )
+    rest = optax.flatten(optax.adamw(learning_rate, weight_decay=0.0, nesterov=True))
     return optax.partition(
-        {True: orthogonal, False: optax.adamw(learning_rate, weight_decay=0.0, nesterov=True)},
+        {True: orthogonal, False: rest},
         lambda params: {name: name in matrices for name in params},
     )
 
