@@ -3,6 +3,7 @@
 import pytest
 
 from tpo import studies
+from tpo.cli.run_study import pairs
 from tpo.studies import cost
 from tpo.studies.methods import aside, fitting, label, parse
 from tpo.studies.runner import Request, plan
@@ -121,8 +122,14 @@ def test_single_sample_objectives_get_one_rollout_and_groups_get_k():
 
 
 def test_only_may_name_values_that_a_scale_leaves_out():
-    jobs = plan(Request(studies.study("terminal"), "quick", only={"H": "7|8"}))
+    jobs = plan(Request(studies.study("terminal"), "quick", only={"H": "7,8"}))
     assert {planned.coords["H"] for planned in jobs} == {7, 8}
+
+
+def test_only_takes_several_values_in_either_way_and_refuses_any_that_is_none():
+    assert pairs(["H=7,8", "V=2"]) == pairs(["H=7", "V=2", "H=8"]) == {"H": "7,8", "V": "2"}
+    with pytest.raises(ValueError, match=r"--only H=7,99: H is '99', expected some of 5, 7, 8"):
+        plan(Request(studies.study("terminal"), "quick", only={"H": "7,99"}))
 
 
 def test_a_study_of_your_own_cannot_take_a_name_that_is_taken():

@@ -106,7 +106,7 @@ def test_an_empty_folder_says_what_to_run(tmp_path):
     ("options", "message"),
     [
         ({"only": {"Q": "1"}}, "has no axis 'Q', expected one of H: 3; matching: prompt"),
-        ({"only": {"H": "99"}}, "expected H among 3, 7, 8, 9, 10"),
+        ({"only": {"H": "99"}}, "H is '99', expected some of 3, 7, 8, 9, 10"),
         ({"seeds": 0}, "--seeds is 0, expected at least 1"),
         ({"scale": "huge"}, "scale is 'huge', expected one of smoke, quick, full"),
         ({"methods": ("tpoo",)}, "method is 'tpoo', expected one of tpo, "),

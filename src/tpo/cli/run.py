@@ -24,7 +24,10 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     command.add_argument("--methods", help="names with commas between (the study's, or tpo)")
     command.add_argument("--scale", help="of a study: smoke, quick or full (quick)")
     command.add_argument(
-        "--only", action="append", metavar="KEY=VALUE", help="part of a study's grid"
+        "--only",
+        action="append",
+        metavar="KEY=VALUES",
+        help="part of a study's grid, such as H=7 or K=4,8",
     )
     command.add_argument("--task", choices=TASKS, default="sequences")
     command.add_argument("--horizon", type=int, default=10, metavar="H", help="tokens to produce")

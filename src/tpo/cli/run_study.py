@@ -57,13 +57,13 @@ def requests_of(args: argparse.Namespace) -> list[Request]:
 
 
 def pairs(texts: Sequence[str] | None) -> dict[str, str]:
-    """{"H": "7"} of ["H=7"]."""
-    found = {}
+    """{"H": "7,8"} of ["H=7,8"] or of ["H=7", "H=8"]."""
+    found: dict[str, str] = {}
     for text in texts or ():
         key, equals, value = text.partition("=")
         if not equals:
             raise ValueError(f"--only is {text!r}, expected KEY=VALUE such as H=7")
-        found[key] = value
+        found[key] = f"{found[key]},{value}" if key in found else value
     return found
 
 

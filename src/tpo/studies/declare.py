@@ -90,7 +90,7 @@ class Study:
     def coordinates(
         self, scale: Scale, only: Mapping[str, str] | None = None
     ) -> list[dict[str, Any]]:
-        """The points of the grid, those that match `only` (values as text, several with |).
+        """The points of the grid, those that match `only` (values as text, several with commas).
 
         `only` may also name values that the full study has and this scale leaves out.
         """
@@ -102,11 +102,14 @@ class Study:
                     f"expected {_named(axes)}"
                 )
             valid = dict.fromkeys((*axes[key], *self.grid[key]))
-            kept = tuple(v for v in valid if str(v) in wanted.split("|"))
-            if not kept:
+            named = wanted.split(",")
+            unknown = [text for text in named if text not in map(str, valid)]
+            if unknown:
                 listing = ", ".join(map(str, valid))
-                raise ValueError(f"--only {key}={wanted}: expected {key} among {listing}")
-            axes[key] = kept
+                raise ValueError(
+                    f"--only {key}={wanted}: {key} is {unknown[0]!r}, expected some of {listing}"
+                )
+            axes[key] = tuple(v for v in valid if str(v) in named)
         return [dict(zip(axes, values, strict=True)) for values in product(*axes.values())]
 
 
