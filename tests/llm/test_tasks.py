@@ -77,6 +77,20 @@ def test_gym_scores_by_the_dataset_itself() -> None:
         scoring.close()
 
 
+def test_no_question_is_both_trained_on_and_held_out() -> None:
+    """Graphs of six vertices are often the same; what is held out is still drawn as the task draws it."""
+    options = {"min_num_vertices": 6, "max_num_vertices": 6}
+    made = task("gym:graph_color", options, size=100, held_out=20)
+    train, held_out = ([p[0]["content"] for p in part["prompt"]] for part in (made.train, made.held_out))  # fmt: skip
+    assert not {*train} & {*held_out}
+    assert len(held_out) == 20
+    assert 0 < len(train) < 100
+    assert list(made.held_out["index"]) == list(range(100, 120))
+    one = {"min_num_vertices": 1, "max_num_vertices": 1}
+    with pytest.raises(ValueError, match="among the 1 different ones that are held out"):
+        task("gym:graph_color", one, size=10, held_out=2)
+
+
 @pytest.mark.parametrize("name", ["graph_color", "knights_knaves"])
 def test_the_papers_gym_tasks(name: str) -> None:
     made = task(f"gym:{name}", size=4, held_out=2, threshold=0.9)
@@ -93,7 +107,7 @@ def test_gsm8k_from_a_folder(tmp_path: Path) -> None:
     for part in ("train", "test"):
         (tmp_path / f"{part}.jsonl").write_text("\n".join(map(json.dumps, rows)))
     made = task(f"gsm8k:{tmp_path}", held_out=2)
-    assert len(made.train) == 6
+    assert len(made.train) == 4  # the files hold the same questions, and two of them are held out
     assert len(made.held_out) == 2
     scoring = made.scoring(workers=1)
     try:

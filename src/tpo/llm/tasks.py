@@ -32,7 +32,7 @@ class Task:
 
     name: str
     train: Dataset
-    """columns `prompt` and those that the scorer takes"""
+    """columns `prompt` and those that the scorer takes; no prompt that is held out"""
     held_out: Dataset
     scorer: Mapping[str, Any]
     """what `tpo.llm.scorers.load` takes"""
@@ -198,6 +198,15 @@ def _columns(rows: list[dict[str, Any]]) -> dict[str, list[Any]]:
 
 
 def _datasets(train: Mapping[str, Any], held_out: Mapping[str, Any]) -> tuple[Dataset, Dataset]:
+    """Both parts; what is held out is no question of training, though a small task asks it again and again."""
     from datasets import Dataset
 
-    return Dataset.from_dict(dict(train)), Dataset.from_dict(dict(held_out))
+    asked = set(map(json.dumps, held_out["prompt"]))
+    kept = [i for i, prompt in enumerate(train["prompt"]) if json.dumps(prompt) not in asked]
+    if not kept:
+        raise ValueError(
+            f"every prompt to train on is among the {len(asked)} different ones that are held out: lower "
+            "held_out, or choose task_options with more different questions"
+        )
+    own = {name: [values[i] for i in kept] for name, values in train.items()}
+    return Dataset.from_dict(own), Dataset.from_dict(dict(held_out))
