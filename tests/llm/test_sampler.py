@@ -8,6 +8,7 @@ import pytest
 
 pytest.importorskip("trl")
 import torch
+from peft import LoraConfig, get_peft_model
 from transformers import (
     AutoModelForCausalLM,
     GPT2Config,
@@ -19,8 +20,8 @@ from transformers import (
 )
 
 from tpo.llm.decoding import largest_with_noise, where_the_sum_passes
-from tpo.llm.reader import KNOWN
-from tpo.llm.sampler import Sampler, fits
+from tpo.llm.reader import KNOWN, Reader
+from tpo.llm.sampler import Sampler, fits, weights
 
 SHAPE = {
     "vocab_size": 12,
@@ -105,17 +106,17 @@ def test_a_draw_follows_softmax(draw: Any) -> None:
 
 
 def adapted(tied: bool = False, **lora: Any) -> Any:
-    from peft import LoraConfig, get_peft_model
-
     model = made(Qwen2Config(**SHAPE, tie_word_embeddings=tied))
     return get_peft_model(
         model, LoraConfig(r=2, **{"target_modules": "all-linear", "task_type": "CAUSAL_LM", **lora})
     )
 
 
-@pytest.mark.parametrize("tied", [False, True])
-def test_lora_is_merged_and_new_weights_are_seen(tied: bool) -> None:
-    model = adapted(tied)
+@pytest.mark.parametrize(
+    "lora", [{}, {"tied": True}, {"target_modules": ["v_proj", "up_proj"]}], ids=str
+)
+def test_lora_is_read_and_new_weights_are_seen(lora: dict[str, Any]) -> None:
+    model = adapted(**lora)
     assert fits(model)
     draw = sampler(model)
     before = draw(PROMPTS, temperature=None)
@@ -129,6 +130,42 @@ def test_lora_is_merged_and_new_weights_are_seen(tied: bool) -> None:
     assert after == [generated(model, prompt) for prompt in PROMPTS]
 
 
+def test_two_adapters_add_up() -> None:
+    model = adapted()
+    model.add_adapter("more", LoraConfig(r=3, lora_alpha=5, target_modules=["k_proj"]))
+    with torch.no_grad():
+        for name, weight in model.named_parameters():
+            if "lora_B" in name:
+                weight.normal_()
+    model.base_model.set_adapter(["default", "more"])
+    model.eval()
+    assert sampler(model)(PROMPTS, None) == [generated(model, prompt) for prompt in PROMPTS]
+
+
+def test_a_small_update_of_lora_is_not_rounded_away() -> None:
+    """Weights as a hub has them, in bfloat16: a thousandth of their last digit is still a change."""
+    model = adapted().get_base_model()
+    with torch.no_grad():
+        for name, weight in model.named_parameters():
+            weight.copy_(
+                1e-5 * torch.randn(weight.shape) if "lora_B" in name else weight.bfloat16()
+            )
+    reader = Reader(model, weights(model), torch.bfloat16)
+    with torch.no_grad():
+        reader.read(weights(model))
+    found = reader.layers[0].gate_up
+    assert found.A is not None
+    assert found.B is not None
+    for module, rows in (("gate_proj", slice(0, 32)), ("up_proj", slice(32, 64))):
+        layer = model.get_submodule(f"model.layers.0.mlp.{module}")
+        change = layer.get_delta_weight("default")
+        own = layer.base_layer.weight.double()
+        read = found.W[rows].double() + found.B[rows].double() @ found.A.double()
+        assert change.abs().max() > 0
+        assert (read - own - change).abs().max() < 0.02 * change.abs().max()
+        assert ((own + change).bfloat16() == own).float().mean() > 0.9  # what merging would keep
+
+
 @pytest.mark.filterwarnings("ignore:.*tie:UserWarning")
 @pytest.mark.parametrize(
     "lora",
@@ -139,6 +176,7 @@ def test_lora_is_merged_and_new_weights_are_seen(tied: bool) -> None:
         {"alora_invocation_tokens": [4, 5]},
         {"tied": True, "target_modules": ["q_proj", "lm_head"]},
         {"tied": True, "target_modules": ["q_proj", "embed_tokens"]},
+        {"target_modules": ["q_proj", "lm_head"]},
     ],
     ids=str,
 )

@@ -5,6 +5,7 @@
 
 Decoding one token for a few hundred rows takes as long as launching its kernels, so there are as few as plain
 torch allows: Q, K and V are one product, G and U another, heads that share keys are queries of one attention.
+LoRA stays apart, W x + B A x, rounded as in training: what it adds to W is often less than W's last digit.
 """
 
 from __future__ import annotations
@@ -46,18 +47,37 @@ class Cache(Protocol):
         """Keep [n, heads, q, width] of new tokens; return those of all tokens to attend to."""
 
 
+class Linear(NamedTuple):
+    """x Wᵀ + b, and x Aᵀ Bᵀ more where LoRA adapts it."""
+
+    W: Tensor
+    b: Tensor | None = None
+    A: Tensor | None = None
+    """[r, in]"""
+    B: Tensor | None = None
+    """[out, r] times LoRA's scale"""
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """[..., in] to [..., out]."""
+        y = functional.linear(x, self.W, self.b)
+        if self.A is None or self.B is None:
+            return y
+        inner = functional.linear(x, self.A)
+        y.view(-1, y.shape[-1]).addmm_(inner.view(-1, inner.shape[-1]), self.B.T)
+        return y
+
+
 class Layer(NamedTuple):
-    """The weights of one layer; biases and norms of Q and K where the model has them."""
+    """The weights of one layer; norms of Q and K where the model has them."""
 
     norm: Tensor
-    qkv: Tensor
-    bias: Tensor | None
+    qkv: Linear
     q_norm: Tensor | None
     k_norm: Tensor | None
-    out: Tensor
+    out: Linear
     mlp_norm: Tensor
-    gate_up: Tensor
-    down: Tensor
+    gate_up: Linear
+    down: Linear
 
 
 class Reader:
@@ -75,38 +95,52 @@ class Reader:
         device = next(model.parameters()).device
         self._place: dict[str, Tensor] = {}
 
-        def joined(prefix: str, *names: str) -> Any:
+        def zeros(*shape: int) -> Tensor:
+            return torch.zeros(shape, dtype=dtype, device=device)
+
+        def joined(*names: str) -> Any:
             """A tensor for these weights, one below the other; None where the model has none of them."""
-            found = [f"{prefix}{name}" for name in names if f"{prefix}{name}" in shapes]
+            found = [name for name in names if name in shapes]
             if not found:
                 return None
             rows = [shapes[name][0] for name in found]
-            whole = torch.zeros(sum(rows), *shapes[found[0]][1:], dtype=dtype, device=device)
+            whole = zeros(sum(rows), *shapes[found[0]][1:])
             self._place |= dict(zip(found, torch.split(whole, rows), strict=True))
             return whole
 
-        def one(name: str) -> Any:
-            return joined("", name)
+        def linear(*names: str) -> Linear:
+            """One product for these modules, one below the other, with LoRA for those that have it."""
+            W, b, A = (joined(*(f"{x}.{y}" for x in names)) for y in ("weight", "bias", "lora_A"))
+            if A is None:
+                return Linear(W, b)
+            B, row, column = zeros(len(W), len(A)), 0, 0
+            for name in names:
+                end = row + shapes[f"{name}.weight"][0]
+                if f"{name}.lora_B" in shapes:
+                    rank = shapes[f"{name}.lora_B"][1]
+                    self._place[f"{name}.lora_B"] = B[row:end, column : column + rank]
+                    column += rank
+                row = end
+            return Linear(W, b, A, B)
 
-        self.embedding = one("model.embed_tokens.weight")
+        self.embedding = joined("model.embed_tokens.weight")
         self.layers = []
         for i in range(config.num_hidden_layers):
-            at, qkv = f"model.layers.{i}.", [f"self_attn.{x}_proj." for x in "qkv"]
+            at = f"model.layers.{i}"
             self.layers.append(
                 Layer(
-                    norm=one(at + "input_layernorm.weight"),
-                    qkv=joined(at, *(x + "weight" for x in qkv)),
-                    bias=joined(at, *(x + "bias" for x in qkv)),
-                    q_norm=one(at + "self_attn.q_norm.weight"),
-                    k_norm=one(at + "self_attn.k_norm.weight"),
-                    out=one(at + "self_attn.o_proj.weight"),
-                    mlp_norm=one(at + "post_attention_layernorm.weight"),
-                    gate_up=joined(at, "mlp.gate_proj.weight", "mlp.up_proj.weight"),
-                    down=one(at + "mlp.down_proj.weight"),
+                    norm=joined(f"{at}.input_layernorm.weight"),
+                    qkv=linear(*(f"{at}.self_attn.{x}_proj" for x in "qkv")),
+                    q_norm=joined(f"{at}.self_attn.q_norm.weight"),
+                    k_norm=joined(f"{at}.self_attn.k_norm.weight"),
+                    out=linear(f"{at}.self_attn.o_proj"),
+                    mlp_norm=joined(f"{at}.post_attention_layernorm.weight"),
+                    gate_up=linear(f"{at}.mlp.gate_proj", f"{at}.mlp.up_proj"),
+                    down=linear(f"{at}.mlp.down_proj"),
                 )
             )
-        self.norm = one("model.norm.weight")
-        head = one("lm_head.weight")
+        self.norm = joined("model.norm.weight")
+        head = joined("lm_head.weight")
         self.head = self.embedding if head is None else head
 
     def read(self, weights: Iterable[tuple[str, Tensor]]) -> None:
@@ -122,10 +156,8 @@ class Reader:
         turn = torch.cat([-sin[..., :half], sin[..., half:]], -1)
         for i, layer in enumerate(self.layers):
             x = x + self._attended(i, layer, self._normed(x, layer.norm), (cos, turn), mask, cache)
-            gate, up = functional.linear(self._normed(x, layer.mlp_norm), layer.gate_up).chunk(
-                2, -1
-            )
-            x = x + functional.linear(functional.silu(gate) * up, layer.down)
+            gate, up = layer.gate_up(self._normed(x, layer.mlp_norm)).chunk(2, -1)
+            x = x + layer.down(functional.silu(gate) * up)
         return functional.linear(self._normed(x[:, -1], self.norm), self.head)
 
     def _normed(self, x: Tensor, weight: Tensor) -> Tensor:
@@ -141,7 +173,7 @@ class Reader:
         cache: Cache,
     ) -> Tensor:
         n, q, _ = x.shape
-        qkv = functional.linear(x, layer.qkv, layer.bias).view(n, q, -1, self.width)
+        qkv = layer.qkv(x).view(n, q, -1, self.width)
         turned, value = qkv[:, :, : -self.groups], qkv[:, :, -self.groups :]
         if layer.q_norm is not None and layer.k_norm is not None:
             of_q = self._normed(turned[:, :, : self.heads], layer.q_norm)
@@ -155,7 +187,7 @@ class Reader:
         seen = mask if q == 1 else mask.repeat(1, 1, share, 1)
         found = functional.scaled_dot_product_attention(queries, key, value, attn_mask=seen)
         found = found.view(n, self.heads, q, self.width).transpose(1, 2)
-        return functional.linear(found.reshape(n, q, -1), layer.out)
+        return layer.out(found.reshape(n, q, -1))
 
     def _turned(self, x: Tensor, cos: Tensor, turn: Tensor) -> Tensor:
         """Rotary embedding of [n, q, heads, width]; `turn` is the sine, its first half negative."""

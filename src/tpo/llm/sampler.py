@@ -1,7 +1,7 @@
 """Sampler: completions of many prompts at once, from the weights that are being trained.
 
 Each prompt is read once, however many completions it gets. The weights are held in the precision that the model
-computes in, and merged with LoRA's, so that decoding reads half the bytes and launches no adapters.
+computes in, so that decoding reads half the bytes.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def fits(model: Any) -> bool:
         readable(plain)
         and all(weight.is_floating_point() for weight in plain.parameters())
         and all(map(_is_plain_lora, getattr(model, "peft_config", {}).values()))
-        and not _adapts_tied_embeddings(plain)
+        and not any(hasattr(end, "base_layer") for end in _ends(plain))
     )
 
 
@@ -47,10 +47,9 @@ def _is_plain_lora(adapter: Any) -> bool:
     )
 
 
-def _adapts_tied_embeddings(model: Any) -> bool:
-    """Whether embedding and head share a weight to which an adapter adds for one of them."""
-    ends = model.get_input_embeddings(), model.get_output_embeddings()
-    return ends[0].weight is ends[1].weight and any(hasattr(end, "base_layer") for end in ends)
+def _ends(model: Any) -> tuple[Any, Any]:
+    """Embedding and head, which may share a weight; the reader has no place for adapters there."""
+    return model.get_input_embeddings(), model.get_output_embeddings()
 
 
 class Sampler:
@@ -75,7 +74,7 @@ class Sampler:
         self.ends = torch.tensor(sorted(set(ends)), device=weight.device)
         self.sampled = 0
         plain = _plain(model)
-        self._reader = Reader(plain, _merged(plain), dtype or weight.dtype)
+        self._reader = Reader(plain, weights(plain), dtype or weight.dtype)
         self._decoder: Decoder | None = None
 
     @torch.no_grad()
@@ -85,7 +84,7 @@ class Sampler:
         """A completion for each prompt; one that comes K times is read once. None: the likeliest tokens."""
         blocks = range(0, len(prompts), self.rows)
         with torch.autocast(self.ends.device.type, enabled=False):  # the reader has a precision
-            self._reader.read(_merged(_plain(self.model)))
+            self._reader.read(weights(_plain(self.model)))
             found = [
                 row for i in blocks for row in self._block(prompts[i : i + self.rows], temperature)
             ]
@@ -153,17 +152,15 @@ def _plain(model: Any) -> Any:
     return model.get_base_model() if hasattr(model, "get_base_model") else model
 
 
-def _merged(model: Any) -> Iterator[tuple[str, Tensor]]:
-    """The weights by name, adapters added to what they adapt."""
-    modules = dict(model.named_modules())
+def weights(model: Any) -> Iterator[tuple[str, Tensor]]:
+    """The weights by name; LoRA's as MODULE.lora_A [r, in] and, with its scale, MODULE.lora_B [out, r]."""
     for name, weight in model.named_parameters():
-        owner, _, last = name.rpartition(".")
-        layer = modules[owner.removesuffix(".base_layer")]
-        if not owner.endswith(".base_layer"):
-            if not any(part.startswith("lora_") for part in name.split(".")):
-                yield name, weight
-        elif last == "weight":
-            deltas = [layer.get_delta_weight(a) for a in layer.active_adapters]
-            yield f"{owner.removesuffix('.base_layer')}.weight", weight + sum(deltas)
-        else:
-            yield f"{owner.removesuffix('.base_layer')}.{last}", weight
+        if not any(part.startswith("lora_") for part in name.split(".")):
+            yield name.replace(".base_layer.", "."), weight
+    for name, layer in model.named_modules():
+        if hasattr(layer, "base_layer"):
+            own = [adapter for adapter in layer.active_adapters if adapter in layer.lora_A]
+            if own:
+                scaled = [layer.scaling[a] * layer.lora_B[a].weight for a in own]
+                yield f"{name}.lora_A", torch.cat([layer.lora_A[a].weight for a in own])
+                yield f"{name}.lora_B", torch.cat(scaled, 1)
