@@ -70,6 +70,10 @@ def test_defaults_are_those_for_language_models(tmp_path: Path) -> None:
     assert tiny_model.config(tmp_path).build() == tpo.objective("tpo", score="ratio")
     assert tiny_model.config(tmp_path, objective="lpo").build() == tpo.objective("lpo")
     assert tiny_model.config(tmp_path, objective="grpo").build() == tpo.objective("grpo", beta=0.0)
+    usual = tiny_model.config(tmp_path, objective="dr_grpo")
+    assert usual.build().max_length == usual.max_completion_length
+    own = tiny_model.config(tmp_path, objective="dr_grpo", objective_options={"max_length": 9})
+    assert own.build().max_length == 9
     assert tiny_model.config(tmp_path, eta=0.5).build().eta == 0.5
     assert tiny_model.config(tmp_path).disable_dropout
 

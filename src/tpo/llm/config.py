@@ -98,6 +98,9 @@ class TargetPolicyConfig(GRPOConfig):  # type: ignore[misc]
         options |= {k: v for k in ("score", "eta") if (v := getattr(self, k)) is not None}
         if "reward_weights" in accepted(self.objective) and self.reward_weights:
             options.setdefault("reward_weights", tuple(self.reward_weights))
+        if "max_length" in accepted(self.objective):
+            # what a completion may have, not what the longest of a batch has
+            options.setdefault("max_length", float(self.max_completion_length or 0))
         advice = "set beta=... there, so that a reference model is kept for it"
         return chosen(self.objective, options, self.beta, advice)
 
