@@ -133,7 +133,7 @@ class Idle:
 
 
 def test_a_method_waits_for_what_says_nothing_about_a_value(place: Path) -> None:
-    """A process that died is no outcome; an error is."""
+    """A process that died, or found the GPU or the disk full, is no outcome; an error is."""
     plan = Plan(Recipe("m", "gsm8k", batches=4, out=str(place)), methods("tpo,grpo"), 1,
                 Tuning("learning_rate", (0.1, 0.2)))  # fmt: skip
     tpo = plan.methods[0]
@@ -147,6 +147,14 @@ def test_a_method_waits_for_what_says_nothing_about_a_value(place: Path) -> None
             (run.folder / "result.json").unlink()
             (run.folder / "failed.json").write_text(json.dumps(failed))
     assert not settle(plan, tpo)
+    for error in (
+        "AcceleratorError: CUDA error: out of memory",
+        "RuntimeError: CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`",
+        "OSError: [Errno 28] No space left on device",
+    ):
+        kind = error.partition(":")[0]
+        (high.folder / "failed.json").write_text(json.dumps({"error": error, "kind": kind}))
+        assert not settle(plan, tpo)
     (high.folder / "failed.json").write_text('{"error": "NaN", "kind": "RuntimeError"}')
     assert settle(plan, tpo)
     assert settled(plan)[tpo].name == "tpo:learning_rate=0.1"

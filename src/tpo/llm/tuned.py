@@ -16,8 +16,10 @@ from tpo.llm.plan import Plan, Run
 from tpo.llm.records import Record
 from tpo.results.files import read_json, write_json
 
-TRY_AGAIN = ("Lost", "OutOfMemoryError")
+TRY_AGAIN = ("Lost", "MemoryError", "OSError", "OutOfMemoryError")
 """Failures that say nothing about the value: the method waits for --resume."""
+NO_MEMORY = ("out of memory", "STATUS_ALLOC_FAILED", "CUBLAS_STATUS_NOT_INITIALIZED")
+"""Nor does what a library says that a full GPU left without memory."""
 
 
 def settled(plan: Plan) -> dict[Method, Method]:
@@ -41,9 +43,7 @@ def settle(plan: Plan, method: Method) -> bool:
     if method.name in noted:
         return True
     tried = {m: [Record.read(run) for run in plan.trials(m)] for m in plan.tuning.tried(method)}
-    if any(
-        one.result is None and one.kind in (None, *TRY_AGAIN) for x in tried.values() for one in x
-    ):
+    if any(map(_waits, (one for x in tried.values() for one in x))):
         return False
     scores = {m: score for m, x in tried.items() if (score := _score(x)) is not None}
     if not scores:
@@ -52,6 +52,12 @@ def settle(plan: Plan, method: Method) -> bool:
     value = dict(best.options)[plan.tuning.option]
     write_json(plan.folder / "tuning.json", {**noted, method.name: value})
     return True
+
+
+def _waits(one: Record) -> bool:
+    """Whether a run that is not complete says nothing about its value: it has not ended, or not by itself."""
+    stopped = one.kind in (None, *TRY_AGAIN) or any(x in (one.error or "") for x in NO_MEMORY)
+    return one.result is None and stopped
 
 
 def table(plan: Plan) -> dict[str, Any] | None:
