@@ -19,6 +19,7 @@ from safetensors.torch import load_file
 
 from tiny_training import flags
 from tpo.cli import main, parser
+from tpo.llm.models import saved
 from tpo.llm.recipe import Recipe, read_yaml, recipe
 from tpo.llm.recipe import flags as flags_of
 
@@ -221,6 +222,27 @@ def test_the_flags_of_a_recipe_make_it_again() -> None:
     assert made.steps == 20
     parsed = vars(parser().parse_args(["train", *shlex.split(flags_of(made))]))
     assert recipe({k: v for k, v in parsed.items() if k in made.plain()}) == made
+
+
+def test_a_conversion_that_was_cut_short_is_none(tmp_path: Path) -> None:
+    """config.json is written before the weights, and it is what says that a model was converted."""
+
+    class Part:
+        def __init__(self, name: str) -> None:
+            self.name = name
+
+        def save_pretrained(self, folder: Path) -> None:
+            if not self.name:
+                raise KeyboardInterrupt
+            (folder / self.name).touch()
+
+    base = tmp_path / "base"
+    with pytest.raises(KeyboardInterrupt):
+        saved(base, Part("config.json"), Part(""))
+    assert not base.exists()
+    saved(base, Part("config.json"), Part("weights"))
+    assert [path.name for path in tmp_path.iterdir()] == ["base"]
+    assert len(list(base.iterdir())) == 2
 
 
 def test_what_cannot_start_leaves_no_run(place: Path, capsys: pytest.CaptureFixture[str]) -> None:

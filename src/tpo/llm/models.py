@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -45,9 +46,18 @@ def _convert(source: Path, folder: Path) -> None:
     )
     if tokenizer.pad_token is None:
         tokenizer.pad_token = tokenizer.eos_token
-    folder.mkdir(parents=True, exist_ok=True)
-    tokenizer.save_pretrained(folder)
-    clean.save_pretrained(folder)
+    saved(folder, tokenizer, clean)
+
+
+def saved(folder: Path, *parts: Any) -> None:
+    """Each part by its `save_pretrained`, into a folder that is there once it is whole."""
+    place = folder.with_name(f"{folder.name}.part")
+    for one in (place, folder):
+        shutil.rmtree(one, ignore_errors=True)
+    place.mkdir(parents=True)
+    for part in parts:
+        part.save_pretrained(place)
+    place.replace(folder)
 
 
 def _split_digits(tokenizer: Any, source: Path) -> None:
