@@ -13,7 +13,7 @@ from tpo.llm.sampler import Sampler, up_to_end
 from tpo.llm.scoring import Scoring
 
 Tokens = list[int]
-AT_ONCE = 8192
+AT_ONCE = 2048
 """Tokens whose distribution over the vocabulary is held at a time, where log-probs are measured."""
 
 

@@ -33,9 +33,10 @@ pass@k. A number is the mean over seeds, in brackets the 95% bootstrap interval 
 mean. Rollouts is when the mean over seeds, on straight lines between evaluations, first reaches 90% of
 the best final accuracy (of samples) among GRPO's seeds, in brackets how many seeds reach it by
 themselves; × GRPO is what part that is of GRPO's. Entropy is of the last tenth of training; informative
-are groups whose scores differ, over all of training; KL is from the start to the end. A verdict rests on
-the 95% bootstrap interval of the difference, seed by seed, where a seed that never reaches the accuracy
-counts with one rollout batch more than the budget."""
+are groups whose scores differ, over all of training; KL is from the start to the end. Seconds and GB are a
+run's own, and runs at the same time share a device. A verdict rests on the 95% bootstrap interval of the
+difference, seed by seed, where a seed that never reaches the accuracy counts with one rollout batch more
+than the budget."""
 
 COLUMNS = {
     "final sampled accuracy %": "sampled %",
@@ -113,7 +114,7 @@ def _section(name: str, one: Summary, notes: str) -> str:
     runs = f"{one['progress']['cells_done']} runs{_trials(one.get('tuning'))}"
     parts = [
         f"## {markdown.text(name)}: {markdown.text(one['title'])}",
-        markdown.text(f"{runs}, {duration(cost['seconds'])} on {cost['device']}"),
+        markdown.text(f"{runs}, {duration(cost['seconds'])} in sum on {cost['device']}"),
         markdown.text(one["about"]),
         f"![{markdown.text(one['title'])}]({picture(name)})",
         _table(one),
