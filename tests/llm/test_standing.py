@@ -10,7 +10,7 @@ pytest.importorskip("trl")
 
 from tpo.cli import main
 from tpo.llm import summary, workers
-from tpo.llm.files import write_lines
+from tpo.llm.files import read_lines, write_lines
 from tpo.llm.methods import methods
 from tpo.llm.plan import Plan, Run, planned
 from tpo.llm.recipe import Recipe
@@ -72,6 +72,32 @@ def test_rollouts_to_a_threshold_by_hand(tmp_path: Path) -> None:
         in verdicts[0]["detail"]
     )
     assert "40% (median 40%) against GRPO 53.3% (median 50%)" in verdicts[1]["detail"]
+
+
+def test_what_went_wrong_in_a_run_stands_with_its_numbers(tmp_path: Path) -> None:
+    recipe = Recipe("m", "gsm8k", batches=4, prompts=2, group_size=4, out=str(tmp_path))
+    plan = Plan(recipe, methods("tpo,grpo"))
+    sound, troubled = (plan.run(one, 0) for one in plan.methods)
+    for run in (sound, troubled):
+        _left_behind(run, [0.1, 0.3, 0.5])
+    rows = [
+        {
+            **row,
+            "skipped_steps": float(row["step"] > 2),
+            "reward_failures": 0.25 * (row["step"] == 1),
+        }
+        for row in read_lines(troubled.folder / "log.jsonl")
+    ]
+    write_lines(troubled.folder / "log.jsonl", rows)
+    rows = [{**row, "failures": 2} for row in read_lines(troubled.folder / "evaluations.jsonl")]
+    write_lines(troubled.folder / "evaluations.jsonl", rows)
+    write_json(tmp_path / "comparison.json", {"plan": plan.plain()})
+    about = summary(tmp_path)["about"]
+    assert about.endswith(
+        "grpo, seed 0: 2 of 4 steps skipped, their gradient not finite; 6.25% of completions not scored; "
+        "6 held-out completions not scored, which count as not solved."
+    )
+    assert "tpo, seed 0" not in about
 
 
 def test_a_tie_is_no_win(tmp_path: Path) -> None:

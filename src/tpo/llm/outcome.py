@@ -69,7 +69,9 @@ def summary(folder: str | Path) -> dict[str, Any]:
         "name": "llm-comparison",
         "title": f"{Path(recipe.model).name} on {recipe.task}",
         "source": "tpo train --compare",
-        "about": " ".join([_about(plan), *_tuned(tuning), *_failed(failures)]),
+        "about": " ".join(
+            [_about(plan), *_tuned(tuning), *_failed(failures), *_troubled(everyone)]
+        ),
         "command": plan.command,
         "scale": "custom",
         "settings": {
@@ -122,6 +124,10 @@ def _tuned(tuning: Mapping[str, Any] | None) -> list[str]:
 
 def _failed(failures: Sequence[Mapping[str, Any]]) -> list[str]:
     return [f"Failed: {one['run']} ({one['error']})." for one in failures]
+
+
+def _troubled(everyone: Sequence[Record]) -> list[str]:
+    return [f"{one.run.title}: {'; '.join(one.troubles)}." for one in everyone if one.troubles]
 
 
 def _panels(plan: Plan, found: Records) -> list[dict[str, Any]]:

@@ -48,6 +48,19 @@ class Record(NamedTuple):
         return float(np.mean([row["sampled"] for row in self.evaluations]))
 
     @property
+    def troubles(self) -> list[str]:
+        """What a reader of its numbers should know: steps that were skipped, completions without a score."""
+        skipped = sum(row.get("skipped_steps") or 0.0 for row in self.log)
+        unscored = [x for row in self.log if (x := row.get("reward_failures")) is not None]
+        held_out = sum(row.get("failures", 0) for row in self.evaluations)
+        told = {
+            f"{skipped:.0f} of {len(self.log)} steps skipped, their gradient not finite": skipped,
+            f"{np.mean(unscored or [0.0]):.2%} of completions not scored": sum(unscored),
+            f"{held_out} held-out completions not scored, which count as not solved": held_out,
+        }
+        return [words for words, number in told.items() if number]
+
+    @property
     def rollouts(self) -> np.ndarray:
         """[evaluations] completions that were sampled before each."""
         recipe = self.run.recipe
