@@ -61,10 +61,10 @@ def data(tmp_path_factory):
     """A little of each task, GSM8K from files of its own shape."""
     folder = tmp_path_factory.mktemp("data")
     (folder / "raw").mkdir()
-    for part in ("train", "test"):
+    for first, part in enumerate(("train", "test")):
         rows = [
             {"question": f"What is {i} + 1?", "answer": f"It is one more.\n#### {i + 1}"}
-            for i in range(4)
+            for i in range(4 * first, 4 * first + 4)
         ]
         (folder / "raw" / f"{part}.jsonl").write_text("\n".join(map(json.dumps, rows)))
     prepare("gsm8k", folder / "gsm8k", name=f"gsm8k:{folder / 'raw'}", held_out=2)
