@@ -11,7 +11,7 @@ from tpo.policies import MLP, Paths, Table, Transformer
 from tpo.policies.layers import rows
 from tpo.rollouts import Rollout, Shape, sample
 from tpo.tasks import Sequences
-from tpo.training.gradient import plain_log_probs, value_and_grad
+from tpo.training.gradient import plain_log_probs, sizes, value_and_grad
 
 H, V, K, B = 4, 3, 5, 6
 TASK = Sequences(H, V, reward="bag")
@@ -138,7 +138,7 @@ def test_the_gradient_does_not_depend_on_the_block(params, block):
 
 @pytest.mark.parametrize("sharpness", [(1,), (1, 1), (1, 30, 30), (30, 1, 30, 0.1), (30, 30)])
 def test_seeds_together_have_the_gradients_of_each_alone(params, sharpness):
-    """A sharp head repeats paths, so that seeds need from none to several blocks beyond the direct ones."""
+    """A sharp head repeats paths: few are computed where all seeds are sharp, all where one is not."""
     seeds = [params | {"head": params["head"] * x} for x in sharpness]
     rollout, objective = Rollout("sequence", 6), tpo.objective("tpo")
 
@@ -150,6 +150,7 @@ def test_seeds_together_have_the_gradients_of_each_alone(params, sharpness):
         grads = value_and_grad(POLICY, moved(p), rollout, batch, loss, block, axis)[1]
         return grads, batch.distinct.size
 
+    assert sizes(B, B * 6) == [2 * B, B * 6]
     together = jax.vmap(lambda p: gradient(p, 1, "seeds")[0], axis_name="seeds")
     found = jax.jit(together)(jax.tree.map(lambda *x: jnp.stack(x), *seeds))
     alone = [gradient(p, 10**6, None) for p in seeds]
