@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
@@ -10,15 +11,17 @@ import pytest
 
 from kept_runs import call, page_of
 from tpo import studies
-from tpo.cli import main
+from tpo.cli import main, parser
+from tpo.cli.run_study import requests_of
 from tpo.results import comparisons, evidence
+from tpo.results.gather import command as command_of
 from tpo.results.gather import gather
 from tpo.results.report import llm_page, publish, results_page
 from tpo.results.report.axes import Axis, Scale
 from tpo.results.report.figures import figure
 from tpo.results.report.svg import Figure, Mark, Panel
 from tpo.results.summary import summarise, summary
-from tpo.studies.runner import Request, run
+from tpo.studies.runner import Request, plan, run
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -176,6 +179,28 @@ def printed_command(name):
 
 def committed(name):
     return next(record for record in publish.kept(DOCS) if record.study.name == name)
+
+
+def asked_for(command):
+    """(settings, method, seeds) of the runs that a printed line starts."""
+    arguments = [shlex.split(one)[1:] for one in command.split(" && ")]
+    requests = [request for words in arguments for request in requests_of(parser().parse_args(words))]
+    planned = [(request, one) for request in requests for one in plan(request)]
+    return {(str(one.coords), one.method, seeds_of(request, one)) for request, one in planned}
+
+
+def seeds_of(request, planned):
+    usual = request.study.scale(request.scale).settings_at(request.study, planned.coords)["seeds"]
+    return request.seeds or usual
+
+
+def test_the_printed_commands_start_the_committed_runs():
+    page = (DOCS / "results.md").read_text()
+    for record in publish.kept(DOCS):
+        command = command_of(record)
+        assert f"    {command}\n" in page
+        runs = {(str(part.coords), part.method, part.seeds) for part in record.parts if part.seeds}
+        assert runs <= asked_for(command), record.study.name
 
 
 def test_the_printed_command_gives_the_committed_numbers(tmp_path, capsys):

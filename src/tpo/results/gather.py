@@ -98,5 +98,5 @@ def _command(study: Study, scale: str, seeds: int, parts: Sequence[Loaded]) -> s
     for axis, values in {**study.grid, **size.grid}.items():
         used = list(dict.fromkeys(str(part.coords[axis]) for part in parts))
         if set(used) != set(map(str, values)):
-            words += ["--only", f"{axis}={'|'.join(used)}"]
+            words += ["--only", f"{axis}={','.join(used)}"]
     return shlex.join(words)
