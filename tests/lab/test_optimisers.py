@@ -1,4 +1,4 @@
-"""Muon on stacks of matrices is Muon on each."""
+"""Muon on stacks of matrices is Muon on each; fading steps end where the gradient does."""
 
 import jax
 import numpy as np
@@ -6,7 +6,7 @@ import optax
 from optax import contrib
 
 from tpo.policies import Transformer
-from tpo.training.optimisers import muon
+from tpo.training.optimisers import FADE, Optimiser, muon
 
 POLICY = Transformer(3, 4, 4, width=16)
 
@@ -35,3 +35,14 @@ def test_batched_muon_is_optaxs():
     for name in start:
         assert np.abs(ends[0][name] - start[name]).max() > 1e-3
         np.testing.assert_allclose(ends[0][name], ends[1][name], atol=1e-6, err_msg=name)
+
+
+def test_fading_steps_shrink_with_a_gradient_below_their_norm():
+    start = POLICY.init(jax.random.key(0))
+    direction = jax.tree.map(lambda x: x / optax.tree.norm(start), start)
+    plain, fading = (Optimiser(name, 1e-2).build(POLICY) for name in ("muon", "muon_fading"))
+    for norm, share in ((1.0, 1.0), (FADE / 4, 0.25), (0.0, 0.0)):
+        grads = jax.tree.map(lambda x, norm=norm: norm * x, direction)
+        expected, found = (o.update(grads, o.init(start), start)[0] for o in (plain, fading))
+        for name in start:
+            np.testing.assert_allclose(found[name], share * expected[name], rtol=1e-4, atol=1e-9)

@@ -109,6 +109,23 @@ def test_a_method_with_options():
     assert planned.job.method.build().eta == 0.5
 
 
+def test_a_method_with_its_optimiser():
+    spec = "tpo:optimiser=adam:epochs=3"
+    (planned,) = plan(Request(studies.study("masking"), "smoke", methods=(spec,)))
+    assert planned.job.optimiser.name == "adam"
+    assert planned.job.method.epochs == 3
+    with pytest.raises(ValueError, match="optimiser is 'lion', expected one of muon"):
+        plan(Request(studies.study("masking"), "smoke", methods=("tpo:optimiser=lion",)))
+
+
+def test_with_muons_own_steps_the_study_of_fading_has_the_papers_runs():
+    paper, own = (
+        plan(Request(studies.study(name), "full", methods=("tpo", "grpo"), only=only))
+        for name, only in (("terminal", {"matching": "prompt"}), ("fading", {}))
+    )
+    assert {p.job.key for p in own} == {p.job.key for p in paper}
+
+
 def test_any_objective_can_take_its_group_at_every_prefix():
     (planned,) = plan(Request(studies.study("vocab"), "smoke", methods=("lpo_token",)))
     assert planned.job.method.objective == "lpo"

@@ -184,7 +184,9 @@ def committed(name):
 def asked_for(command):
     """(settings, method, seeds) of the runs that a printed line starts."""
     arguments = [shlex.split(one)[1:] for one in command.split(" && ")]
-    requests = [request for words in arguments for request in requests_of(parser().parse_args(words))]
+    requests = [
+        request for words in arguments for request in requests_of(parser().parse_args(words))
+    ]
     planned = [(request, one) for request in requests for one in plan(request)]
     return {(str(one.coords), one.method, seeds_of(request, one)) for request, one in planned}
 

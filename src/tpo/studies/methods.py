@@ -1,7 +1,8 @@
 """Methods by name, as studies and `--methods` write them: NAME or NAME:option=value:option=value.
 
 A name is one of the paper's (`tpo.training.methods`), or any objective of the library that fits the
-task; NAME_token takes its group at every prefix. `epochs` is an option of every method.
+task; NAME_token takes its group at every prefix. `epochs` is an option of every method, `optimiser` of those
+for token sequences.
 """
 
 from __future__ import annotations
@@ -52,6 +53,14 @@ def _literal(text: str) -> Any:
         return ast.literal_eval(text)
     except (ValueError, SyntaxError):
         return text
+
+
+def with_optimiser(spec: str) -> tuple[str, str]:
+    """("tpo:epochs=1", "adam") of "tpo:epochs=1:optimiser=adam"; Muon where nothing is said."""
+    name, *pairs = spec.split(":")
+    said = [pair for pair in pairs if pair.startswith("optimiser=")]
+    rest = [pair for pair in pairs if pair not in said]
+    return ":".join([name, *rest]), said[-1].removeprefix("optimiser=") if said else "muon"
 
 
 def label(spec: str, labels: Mapping[str, str] | None = None) -> str:

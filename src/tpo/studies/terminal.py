@@ -207,6 +207,35 @@ EPOCHS = Study(
     claims=(Claim("TPO ends below GRPO at every number of epochs", "tpo"),),
 )
 
+FADED = "optimiser=muon_fading"
+FADING = Study(
+    name="fading",
+    title="Steps that end where the gradient does",
+    source="not in the paper",
+    about=HOW
+    + SPARSE
+    + "Muon's steps have one size, whatever the gradient's. Fading, they are multiplied by "
+    "min(1, ‖g‖ / 0.01): what is left of a gradient that vanishes no longer moves a policy that has solved its "
+    "task. Not tuned: 0.01 was the first value tried, and only 0.0001 was beside it.",
+    build="sequences",
+    methods=("tpo", f"tpo:{FADED}", "grpo", f"grpo:{FADED}"),
+    settings=SETTINGS,
+    grid={"H": (7, 8, 9, 10)},
+    scales={
+        "smoke": Scale(2, 4, TINY, {"H": (3,)}),
+        "quick": Scale(4, 400, SMALL, {"H": (5,)}),
+        "full": Scale(20, 2000),
+    },
+    claims=(
+        Claim("TPO ends lower with fading steps", f"tpo:{FADED}", than=("tpo",)),
+        Claim("So does GRPO", f"grpo:{FADED}", than=("grpo",)),
+        Claim(
+            "TPO ends below GRPO, both with fading steps", f"tpo:{FADED}", than=(f"grpo:{FADED}",)
+        ),
+    ),
+    extra=True,
+)
+
 COMPARE = Study(
     name="compare",
     title="League of objectives",
@@ -252,4 +281,4 @@ DEMO = Study(
 STUDIES = (
     TERMINAL, ABLATIONS, GRADIENT_NORM, INFORMATIVE, GROUP_SIZE, MASKING, MULTI_EPOCH, EPOCHS,
 )  # fmt: skip
-EXTRA_STUDIES = (COMPARE, DEMO)
+EXTRA_STUDIES = (FADING, COMPARE, DEMO)

@@ -12,14 +12,17 @@ from optax import contrib
 
 from tpo.policies.base import Params, Policy
 
-NAMES = ("muon", "adam", "sgd", "normalized")
+NAMES = ("muon", "muon_fading", "adam", "sgd", "normalized")
+FADE = 0.01
+"""The norm of the gradient below which fading steps are shorter than Muon's."""
 
 
 @dataclass(frozen=True)
 class Optimiser:
     """muon: Muon on the policy's matrices and AdamW on the rest; adam; sgd; normalized: g/‖g‖.
 
-    The learning rate is that of every parameter; there is no clipping, decay or schedule.
+    muon_fading: Muon's steps times min(1, ‖g‖ / 0.01), so that they end where the gradient does. The learning
+    rate is that of every parameter; there is no clipping, decay or schedule.
     """
 
     name: str = "muon"
@@ -36,6 +39,8 @@ class Optimiser:
         rate = self.learning_rate
         if self.name == "muon":
             return muon(rate, policy.matrices)
+        if self.name == "muon_fading":
+            return fading(muon(rate, policy.matrices))
         if self.name == "adam":
             return optax.adam(rate)
         if self.name == "sgd":
@@ -63,6 +68,17 @@ def muon(learning_rate: float, matrices: frozenset[str]) -> Any:
         {True: orthogonal, False: rest},
         lambda params: {name: name in matrices for name in params},
     )
+
+
+def fading(inner: Any) -> Any:
+    """`inner`, whose steps may have one size whatever the gradient's, with steps that vanish with it."""
+
+    def update(updates: Params, state: Any, params: Params | None = None) -> tuple[Params, Any]:
+        share = jnp.minimum(1.0, optax.tree.norm(updates) / FADE)
+        steps, state = inner.update(updates, state, params)
+        return jax.tree.map(lambda x: share * x, steps), state
+
+    return optax.GradientTransformation(inner.init, update)
 
 
 def _wider(x: jax.Array) -> jax.Array:

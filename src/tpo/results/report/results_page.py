@@ -43,14 +43,11 @@ twentieth of the larger mean."""
 
 HIGHLIGHTS: tuple[tuple[str, Mapping[str, Any]], ...] = (
     ("terminal", {"H": 10, "matching": "prompt"}),
-    ("epochs", {"epochs": 4}),
-    ("staleness", {"D": 100}),
     ("vocab", {"V": 2}),
     ("mnist", {}),
+    ("staleness", {"D": 100}),
 )
 """What the README shows: a study's figure, and its numbers at one point of the grid."""
-SHOWN = 4
-
 
 Section = Mapping[str, Any]
 """A study as `tpo.results.summary` gives it, with every published number, its figure and its notes."""
@@ -218,7 +215,7 @@ def highlights(found: Sequence[Section]) -> str:
     known = {one["name"]: one for one in found}
     shown = [tally(found)]
     for name, where in HIGHLIGHTS:
-        if len(shown) <= SHOWN and (words := _line(known[name], where)):
+        if words := _line(known[name], where):
             title = known[name]["title"]
             words = words[0].upper() + words[1:]
             shown.append(f"**{title}.** {words}\n\n![{title}](docs/figures/{name}.svg)")
