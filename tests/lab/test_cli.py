@@ -1,5 +1,7 @@
 """`tpo run` as a user meets it."""
 
+import json
+
 import pytest
 
 from tpo.cli import main
@@ -15,6 +17,13 @@ def test_a_table_with_a_row_per_method(capsys, tmp_path):
     assert len(list((tmp_path / "out").glob("*/curves.npz"))) == 2
 
 
+@pytest.mark.parametrize(("flags", "name"), [([], "adam"), (["--optimiser", "sgd"], "sgd")])
+def test_the_optimiser_is_the_papers_or_the_one_that_is_named(capsys, tmp_path, flags, name):
+    assert main([*SMALL, *flags, "--methods", "ce", "--out", str(tmp_path)]) == 0
+    (cell,) = tmp_path.glob("*/cell.json")
+    assert json.loads(cell.read_text())["cell"]["optimiser"]["name"] == name
+
+
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
@@ -23,6 +32,7 @@ def test_a_table_with_a_row_per_method(capsys, tmp_path):
         (["--task", "sequences", "--reward", "later"], "expected one of bag"),
         (["--task", "sequences", "--methods", "tpo_token"], "waits for the end"),
         (["--group-size", "0"], "group_size is 0"),
+        (["--optimiser", "lion"], "optimiser is 'lion', expected one of muon"),
         (["--mnist-path", "/none.npz", "--task", "mnist"], "no file is"),
     ],
 )

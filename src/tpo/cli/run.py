@@ -41,6 +41,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     command.add_argument("--epochs", type=int, help="per batch (the method's own)")
     command.add_argument("--episodes", type=int, default=500)
     command.add_argument("--seeds", type=int, help="how many (the study's, or 1)")
+    command.add_argument("--optimiser", help="muon, muon_fading, adam, ... (as in the paper)")
     command.add_argument("--learning-rate", type=float, default=1e-3)
     command.add_argument("--match", choices=("prompts", "interactions"), default="prompts")
     command.add_argument("--delay", type=int, default=0, help="the actor lags by so many episodes")
@@ -100,11 +101,12 @@ def _cell(name: str, args: argparse.Namespace) -> Cell:
     from tpo.training import Budget, Cell, Measures, Optimiser, Staleness, method
 
     task = _task(args)
+    optimiser = args.optimiser or ("muon" if task.length > 1 else "adam")
     cell = Cell(
         task,
         method(name, task.length, args.group_size, args.epochs),
         Budget(args.batch, args.episodes, 1 if args.seeds is None else args.seeds),
-        Optimiser("muon" if task.length > 1 else "adam", args.learning_rate),
+        Optimiser(optimiser, args.learning_rate),
         staleness=Staleness(args.delay, anchor="learner" if name == "tpo" else "actor"),
         measures=Measures(args.evaluate_every),
     )

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 BY_FLAGS = {
     "task": "sequences", "horizon": 10, "vocab": 2, "target": "reverse_copy", "reward": "terminal",
     "arms": 10, "mnist_path": "", "group_size": 8, "batch": 100, "epochs": None, "episodes": 500,
-    "learning_rate": 1e-3, "match": "prompts", "delay": 0, "evaluate_every": 0, "chunk": None,
+    "optimiser": None, "learning_rate": 1e-3, "match": "prompts", "delay": 0, "evaluate_every": 0,
+    "chunk": None,
 }  # fmt: skip
 """Flags of a run without a study, and their defaults: with a study they would mean nothing."""
 
