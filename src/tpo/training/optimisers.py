@@ -13,7 +13,7 @@ from optax import contrib
 from tpo.policies.base import Params, Policy
 
 NAMES = ("muon", "muon_fading", "adam", "sgd", "normalized")
-FADE = 0.01
+FADE = 0.001
 """The norm of the gradient below which fading steps are shorter than Muon's."""
 
 
@@ -21,7 +21,7 @@ FADE = 0.01
 class Optimiser:
     """muon: Muon on the policy's matrices and AdamW on the rest; adam; sgd; normalized: g/‖g‖.
 
-    muon_fading: Muon's steps times min(1, ‖g‖ / 0.01), so that they end where the gradient does. The learning
+    muon_fading: Muon's steps times min(1, ‖g‖ / 0.001), so that they end where the gradient does. The learning
     rate is that of every parameter; there is no clipping, decay or schedule.
     """
 
