@@ -55,12 +55,9 @@ def _literal(text: str) -> Any:
         return text
 
 
-def with_optimiser(spec: str) -> tuple[str, str]:
-    """("tpo:epochs=1", "adam") of "tpo:epochs=1:optimiser=adam"; Muon where nothing is said."""
-    name, *pairs = spec.split(":")
-    said = [pair for pair in pairs if pair.startswith("optimiser=")]
-    rest = [pair for pair in pairs if pair not in said]
-    return ":".join([name, *rest]), said[-1].removeprefix("optimiser=") if said else "muon"
+def optimiser(spec: str) -> str:
+    """The optimiser "adam" of "tpo:optimiser=adam"; Muon where nothing is said."""
+    return str(parse(spec)[1].get("optimiser", "muon"))
 
 
 def label(spec: str, labels: Mapping[str, str] | None = None) -> str:
@@ -75,6 +72,7 @@ def sequence_method(spec: str, group_size: int, epochs: int | None = None, **mor
     from tpo.training import SEQUENCE_METHODS
 
     name, options = parse(spec)
+    options.pop("optimiser", None)  # not the method's own: see `optimiser`
     base = SEQUENCE_METHODS.get(name) or _from_objective(name)
     rollout = replace(base.rollout, group_size=group_size)
     return _with(replace(base, rollout=rollout), {"epochs": epochs, **options}, more)

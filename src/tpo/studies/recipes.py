@@ -9,7 +9,7 @@ from typing import Any
 from tpo.policies import MLP, Table, Transformer
 from tpo.rollouts import Rollout
 from tpo.studies.exact import WEIGHTS, Mechanism, Talk
-from tpo.studies.methods import bandit_method, parse, sequence_method, with_optimiser
+from tpo.studies.methods import bandit_method, optimiser, parse, sequence_method
 from tpo.tasks import Bandit, Digits, Sequences
 from tpo.training import Budget, Cell, Measures, Method, Optimiser, Staleness
 
@@ -27,12 +27,11 @@ def sequences(settings: Mapping[str, Any], method: str) -> Cell:
         s["reward"], s["target"] = s["task"].split()
     task = Sequences(s["H"], s["V"], s["target"], s["reward"])
     options = {"eta": s["eta"]} if "eta" in s else {}
-    spec, optimiser = with_optimiser(method)
     cell = Cell(
         task,
-        sequence_method(spec, s["K"], s.get("epochs"), **options),
+        sequence_method(method, s["K"], s.get("epochs"), **options),
         Budget(s["B"], s["episodes"], s["seeds"]),
-        Optimiser(optimiser, s["learning_rate"]),
+        Optimiser(optimiser(method), s["learning_rate"]),
         policy=Transformer(s["V"], s["H"], s["H"], s["width"], s["layers"], s["heads"]),
     )
     return cell.interaction_matched(s["K"]) if s.get("matching") == "interaction" else cell
