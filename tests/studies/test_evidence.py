@@ -10,7 +10,7 @@ from kept_runs import call, page_of, tabular
 from tpo import studies
 from tpo.cli import main
 from tpo.results import evidence
-from tpo.results.gather import combined, gather
+from tpo.results.gather import combined, gather, shared
 from tpo.results.gather import command as command_of
 from tpo.results.store import Store
 from tpo.results.summary import summarise, summary
@@ -80,6 +80,17 @@ def test_pieces_make_a_whole_and_more_seeds_win(tmp_path):
     assert command_of(record) == (
         f"{start} --methods tpo && {start} --seeds 3 --methods pg && {start} --seeds 4 --methods dg"
     )
+
+
+def test_a_run_that_another_study_has_finished_counts(kept):
+    record = evidence.read(kept)[0]
+    waiting = replace(record.parts[0], done=False, seeds=0, tracks={}, method="other")
+    twin = replace(record, parts=(waiting, replace(waiting, key="elsewhere")))
+    _, (found, missing) = (r.parts for r in shared([record, twin]))
+    assert found == replace(record.parts[0], method="other")
+    assert not missing.done
+    stricter = replace(twin, study=replace(record.study, threshold=1e-9))
+    assert not any(part.done for part in shared([record, stricter])[1].parts)
 
 
 def test_the_evidence_grows_with_every_store(tmp_path):

@@ -21,7 +21,7 @@ def gather(folders: Sequence[str | Path]) -> list[Record]:
     """A record per study, in the order of `tpo studies`.
 
     Where folders have the same part, a finished one is taken before an unfinished, then the one with
-    more seeds, then the one of the later folder.
+    more seeds, then the one of the later folder. A run that another study has finished counts here too.
     """
     from tpo import studies
 
@@ -32,7 +32,25 @@ def gather(folders: Sequence[str | Path]) -> list[Record]:
             if name in found:
                 record = _joined(*found[name], record, folder)
             found[name] = record, folder
-    return [found[name][0] for name in studies.names() if name in found]
+    return shared([found[name][0] for name in studies.names() if name in found])
+
+
+def shared(records: Sequence[Record]) -> list[Record]:
+    """With the unfinished parts whose run (its key), measured alike, is finished in another study."""
+
+    def name(record: Record, part: Loaded) -> tuple[object, ...]:
+        study = record.study
+        return part.key, study.threshold, *(measure.key for measure in study.measures)
+
+    done = {name(r, part): part for r in records for part in r.parts if part.done}
+
+    def known(record: Record, part: Loaded) -> Loaded:
+        found = None if part.done else done.get(name(record, part))
+        if found is None:
+            return part
+        return replace(found, coords=part.coords, method=part.method, label=part.label)
+
+    return [replace(r, parts=tuple(known(r, part) for part in r.parts)) for r in records]
 
 
 def _records(folder: Path) -> list[Record]:
