@@ -81,6 +81,13 @@ class TargetPolicyConfig(GRPOConfig):  # type: ignore[misc]
             "help": "Read a group as one sequence with its prompt once, where a micro-batch holds whole groups."
         },
     )
+    spread_weights: bool = field(
+        default=True,
+        metadata={
+            "help": "Under bf16, spread the float32 weights over the intervals that bfloat16 rounds to the "
+            "model's own, so that small updates act as they should (`tpo.llm.spreading`)."
+        },
+    )
     disable_dropout: bool = field(default=True, metadata={"help": "Switch dropout off."})
     mask_truncated_completions: bool = field(
         default=True, metadata={"help": "Leave truncated completions out of their group."}

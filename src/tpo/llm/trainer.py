@@ -23,6 +23,7 @@ from tpo.llm.hooks import check_hooks, forward_options, packs, realigned, regrou
 from tpo.llm.metrics import Watch, fit_metrics, score_metrics
 from tpo.llm.packing import Rows, shared
 from tpo.llm.skipping import SkipBrokenSteps
+from tpo.llm.spreading import spread
 
 Tensor = torch.Tensor
 
@@ -65,6 +66,8 @@ class TargetPolicyTrainer(GRPOTrainer):  # type: ignore[misc]
         self._watch = Watch(args.patience, self.objective)
         rewards = guard_all(reward_funcs, args.reward_timeout)
         super().__init__(model, rewards, args, *more, **options)
+        if args.bf16 and args.spread_weights:
+            spread(self.model, args.seed)
         self._forward_options = forward_options()
         self.sampler = None if self.use_vllm else sampler_of(self)
         self._packs = packs(self)
