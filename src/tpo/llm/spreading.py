@@ -1,7 +1,7 @@
 """Float32 weights that bfloat16 computes with, spread so that a small update acts as large as it is.
 
-Under autocast a weight w acts as bf16(w), whose neighbours are |w|/256 to |w|/128 away: far more than one update
-at a small learning rate. Many weights together still act as they should if they lie anywhere in
+Under autocast a weight w acts as bf16(w), whose neighbours are |w|/256 to |w|/128 away: far more than one
+update at a small learning rate. Many weights together still act as they should if they lie anywhere in
 the intervals that bfloat16 rounds to one number. As read, they do not. Those of a bfloat16 checkpoint
 lie in the middle, and updates are not seen before they add up to half an interval. Of those of a quantised
 file many lie on an edge, and any update, however small, moves them by a whole interval.
