@@ -1,6 +1,7 @@
 """What a comparison concludes: rollouts to an accuracy, ties, what tuning settles and what it waits for."""
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -146,6 +147,38 @@ def test_what_two_runs_ask_for_is_run_once(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(workers, "Trainee", Idle)
     workers.in_processes(first, tmp_path, then, 2)
     assert sorted(run.title for run in ended) == ["grpo, seed 0", "tpo, seed 0", "tpo, seed 1"]
+
+
+def test_a_full_gpu_takes_fewer_runs_at_a_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plan = Plan(Recipe("m", "gsm8k", batches=4, out=str(tmp_path)), methods("tpo,grpo"))
+    runs = [plan.run(plan.methods[0], seed) for seed in range(4)]
+    ended: list[Run] = []
+    monkeypatch.setattr(workers, "Trainee", Crowded)
+    workers.in_processes(runs, tmp_path, lambda run: ended.append(run) or [], 3)
+    assert sorted(run.recipe.seed for run in ended) == [0, 1, 2, 3]
+    assert not list(tmp_path.glob("*/failed.json"))
+    assert "no memory left; 2 at a time" in capsys.readouterr().err
+
+
+class Crowded:
+    """A worker on a device where two runs fit and a third does not."""
+
+    def __init__(self, workers: int) -> None:
+        pass
+
+    def train(self, recipe: Recipe, base: Path) -> dict[str, Any]:
+        mine = base / f"running-{recipe.seed}"
+        mine.touch()
+        try:
+            time.sleep(1.0)
+            if recipe.seed == 2 and len(list(base.glob("running-*"))) > 2:
+                raise RuntimeError("CUDA error: out of memory")
+            time.sleep(1.0)
+        finally:
+            mine.unlink()
+        return Idle(0).train()
 
 
 class Idle:

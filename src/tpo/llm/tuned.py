@@ -14,12 +14,11 @@ import numpy as np
 from tpo.llm.methods import Method
 from tpo.llm.plan import Plan, Run
 from tpo.llm.records import Record
+from tpo.llm.workers import no_memory
 from tpo.results.files import read_json, write_json
 
 TRY_AGAIN = ("Lost", "MemoryError", "OSError", "OutOfMemoryError")
-"""Failures that say nothing about the value: the method waits for --resume."""
-NO_MEMORY = ("out of memory", "STATUS_ALLOC_FAILED", "CUBLAS_STATUS_NOT_INITIALIZED")
-"""Nor does what a library says that a full GPU left without memory."""
+"""Failures that say nothing about the value, as a full GPU does not: the method waits for --resume."""
 
 
 def settled(plan: Plan) -> dict[Method, Method]:
@@ -56,7 +55,7 @@ def settle(plan: Plan, method: Method) -> bool:
 
 def _waits(one: Record) -> bool:
     """Whether a run that is not complete says nothing about its value: it has not ended, or not by itself."""
-    stopped = one.kind in (None, *TRY_AGAIN) or any(x in (one.error or "") for x in NO_MEMORY)
+    stopped = one.kind in (None, *TRY_AGAIN) or no_memory(one.error or "")
     return one.result is None and stopped
 
 

@@ -20,6 +20,9 @@ from tpo.results.files import write_json
 TALK = 60.0
 """Seconds between two lines about what is under way."""
 
+NO_MEMORY = ("out of memory", "STATUS_ALLOC_FAILED", "CUBLAS_STATUS_NOT_INITIALIZED")
+"""What libraries say when a GPU is full."""
+
 Then = Callable[[Run], Sequence[Run]]
 """Told of each run that ended; what is to be run now that it has."""
 
@@ -41,7 +44,8 @@ def in_turn(runs: Sequence[Run], base: Path, then: Then) -> None:
 def in_processes(runs: Sequence[Run], base: Path, then: Then, workers: int) -> None:
     """So many at a time; a run that raises or whose process dies leaves failed.json, and the others go on.
 
-    Two runs that end together may both ask for what follows them: it is run once.
+    A run that finds no memory beside others is tried again, with one fewer at a time from then on. Two runs that
+    end together may both ask for what follows them: it is run once.
     """
     waiting, ended = deque(runs), 0
     known = {run.folder for run in runs}
@@ -58,9 +62,16 @@ def in_processes(runs: Sequence[Run], base: Path, then: Then, workers: int) -> N
             if ready is None:
                 _say(f"under way: {'; '.join(map(_progress, busy.values()))}")
                 continue
-            answer, run, ended = ready.receive(), busy.pop(ready), ended + 1
+            answer, run = ready.receive(), busy.pop(ready)
             if isinstance(answer, (Lost, Failed)):
                 ready.end()  # memory of the device may be lost with the run
+            if busy and isinstance(answer, Failed) and no_memory(reason(answer)):
+                workers -= 1
+                waiting.appendleft(run)
+                _say(f"{run.title}: no memory left; {workers} at a time from now on, and it again")
+                continue
+            ended += 1
+            if isinstance(answer, (Lost, Failed)):
                 _note_failure(run, answer)
                 words = f"failed, {reason(answer)}"
             else:
@@ -104,6 +115,11 @@ def trained(recipe: Recipe, base: Path, quiet: bool = False) -> dict[str, Any]:
     finally:
         gc.collect()
         torch.cuda.empty_cache()
+
+
+def no_memory(error: str) -> bool:
+    """Whether an error says that the device was full."""
+    return any(words in error for words in NO_MEMORY)
 
 
 def reason(found: Lost | Failed) -> str:
