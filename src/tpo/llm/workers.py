@@ -44,8 +44,8 @@ def in_turn(runs: Sequence[Run], base: Path, then: Then) -> None:
 def in_processes(runs: Sequence[Run], base: Path, then: Then, workers: int) -> None:
     """So many at a time; a run that raises or whose process dies leaves failed.json, and the others go on.
 
-    A run that finds no memory beside others is tried again, with one fewer at a time from then on. Two runs that
-    end together may both ask for what follows them: it is run once.
+    A run that finds no memory beside others is tried again, with one fewer at a time from then on. Two runs
+    that end together may both ask for what follows them: it is run once.
     """
     waiting, ended = deque(runs), 0
     known = {run.folder for run in runs}
