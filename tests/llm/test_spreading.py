@@ -57,6 +57,10 @@ def test_what_is_not_trained_or_not_float32_stays():
     assert torch.equal(half.weight, drawn().bfloat16())
 
 
+def test_weights_that_another_rank_holds_are_left_to_it():
+    spread(layer(drawn()).to("meta"), 0)
+
+
 def test_layers_of_a_shape_are_spread_apart_and_alike_every_time():
     pairs = [nn.ModuleList([layer(drawn()), layer(drawn())]) for _ in range(2)]
     for pair in pairs:

@@ -21,7 +21,7 @@ def spread(model: nn.Module, seed: int) -> None:
     """Give the matrices that are trained low bits at random; in bfloat16 they stay what they are."""
     layers = [module for module in model.modules() if isinstance(module, nn.Linear)]
     for i, weight in enumerate(layer.weight for layer in layers):
-        if weight.requires_grad and weight.dtype == torch.float32:
+        if weight.requires_grad and weight.dtype == torch.float32 and not weight.is_meta:
             draw = torch.Generator(weight.device).manual_seed(seed + i)
             weight.copy_(_spread(weight.bfloat16().float(), draw))
 
