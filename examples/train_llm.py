@@ -25,7 +25,7 @@ model.generation_config.eos_token_id = model.config.eos_token_id = tokenizer.eos
 prompts = Dataset.from_dict({"prompt": [f"w{i} w{i + 1}" for i in range(30)]})
 args = TargetPolicyConfig(
     tempfile.mkdtemp(), objective="tpo", num_generations=8, per_device_train_batch_size=8,
-    gradient_accumulation_steps=4, max_completion_length=6, mask_truncated_completions=False,
+    gradient_accumulation_steps=4, max_completion_length=6,
     learning_rate=3e-3, max_steps=40, logging_steps=10, save_strategy="no", report_to="none",
     use_cpu=True, bf16=False, gradient_checkpointing=False, disable_tqdm=True,
 )  # fmt: skip

@@ -84,7 +84,6 @@ def config(folder: Path | str, **changes: Any) -> TargetPolicyConfig:
         "per_device_train_batch_size": 4,
         "gradient_accumulation_steps": 2,
         "max_completion_length": 6,
-        "mask_truncated_completions": False,
     }
     return TargetPolicyConfig(**{**options, **changes})
 

@@ -37,4 +37,4 @@ def flags(place: Path, out: str = "run", **changes: Any) -> list[str]:
         **changes,
     }
     given = [f"--{k.replace('_', '-')}={v}" for k, v in options.items() if v is not None]
-    return ["train", *given, "--keep-truncated", "--cpu"]
+    return ["train", *given, "--cpu"]

@@ -28,7 +28,7 @@ def test_smollm2_trains_end_to_end(tmp_path: Path) -> None:
         '--task-options={"min_terms": 2, "max_terms": 2, "min_digits": 1, "max_digits": 1}',
         "--extract=number", "--prompts=2", "--group-size=8", "--steps=3", "--max-tokens=16",
         "--held-out=4", "--eval-samples=2", "--lora=8", "--beta=0.001", "--size=50", "--cpu",
-        "--save-every=10", "--keep-truncated",
+        "--save-every=10",
     ]  # fmt: skip
     assert main(command) == 0
     log = [json.loads(line) for line in (out / "log.jsonl").read_text().splitlines()]

@@ -204,7 +204,7 @@ def test_yaml_and_presets(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
 
 def test_the_flags_of_a_recipe_make_it_again() -> None:
     given = {"model": "m", "task": "gym:chain_sum", "task_options": {"max_terms": 2}, "steps": 7, "lora": 4,
-             "keep_truncated": True, "hint": "Be brief.", "trl": {"warmup_steps": 3}}  # fmt: skip
+             "drop_truncated": True, "hint": "Be brief.", "trl": {"warmup_steps": 3}}  # fmt: skip
     made = recipe(given)
     parsed = vars(parser().parse_args(["train", *shlex.split(flags_of(made))]))
     assert recipe({k: v for k, v in parsed.items() if k in made.plain()}) == made

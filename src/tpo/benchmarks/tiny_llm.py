@@ -50,7 +50,6 @@ def options(**more: Any) -> dict[str, Any]:
         "per_device_train_batch_size": K,
         "gradient_accumulation_steps": PROMPTS,
         "num_generations": K,
-        "mask_truncated_completions": False,
         "gradient_checkpointing": False,
         "use_cpu": True,
         "bf16": False,

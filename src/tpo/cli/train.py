@@ -61,7 +61,7 @@ _COMPARISON: dict[str, tuple[Any, str, str]] = {
 }
 _FLAGS = {
     "discard_model": "keep logs and results only, not the weights",
-    "keep_truncated": "truncated completions stay in their group",
+    "drop_truncated": "leave truncated completions out of their group",
     "eval_kl": "measure at the end how far the model moved from its start",
     "vllm": "sample with vLLM",
     "cpu": "train on the CPU",

@@ -37,9 +37,9 @@ _IMPOSSIBLE = {
 class TargetPolicyConfig(GRPOConfig):  # type: ignore[misc]
     """Options of `TargetPolicyTrainer`: those of TRL's `GRPOConfig`, and which objective to train.
 
-    Differs from `GRPOConfig` in three defaults: dropout is off (the pass without gradient runs in train mode,
-    and dropout moves its log-probs), truncated completions are left out of their group, and the loss is the
-    objective's. `beta` is the strength of the KL to the reference for every objective.
+    Differs from `GRPOConfig` in two defaults: dropout is off (the pass without gradient runs in train mode,
+    and dropout moves its log-probs), and the loss is the objective's. `beta` is the strength of the KL to the
+    reference for every objective.
     """
 
     _VALID_DICT_FIELDS: ClassVar[list[str]] = [
@@ -89,9 +89,6 @@ class TargetPolicyConfig(GRPOConfig):  # type: ignore[misc]
         },
     )
     disable_dropout: bool = field(default=True, metadata={"help": "Switch dropout off."})
-    mask_truncated_completions: bool = field(
-        default=True, metadata={"help": "Leave truncated completions out of their group."}
-    )
 
     def __post_init__(self) -> None:
         self._reject_options()

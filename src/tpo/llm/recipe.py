@@ -85,7 +85,7 @@ class Recipe:
     """seconds for the score of one completion"""
     scorers: int = 2
     """processes that score completions"""
-    keep_truncated: bool = False
+    drop_truncated: bool = False
     report_to: str = "none"
     samples: int = 0
     """completions to show with every line of progress"""
@@ -155,7 +155,7 @@ class Recipe:
             "num_iterations": self.iterations,
             "max_completion_length": self.max_tokens,
             "temperature": self.temperature,
-            "mask_truncated_completions": not self.keep_truncated,
+            "mask_truncated_completions": self.drop_truncated,
             "seed": self.seed,
             "save_strategy": "steps" if self.save_every else "no",
             "save_steps": self.in_steps(self.save_every) or 1,
