@@ -76,6 +76,7 @@ def test_defaults_are_those_for_language_models(tmp_path: Path) -> None:
     assert own.build().max_length == 9
     assert tiny_model.config(tmp_path, eta=0.5).build().eta == 0.5
     assert tiny_model.config(tmp_path).disable_dropout
+    assert not tiny_model.config(tmp_path).mask_truncated_completions
 
 
 def test_a_plain_grpo_config_is_refused(tmp_path: Path) -> None:
@@ -201,7 +202,8 @@ def test_groups_without_a_signal_are_warned_about(tmp_path: Path) -> None:
         return [0.0] * len(completions)
 
     made = trainer(tmp_path, nothing, patience=2, max_steps=2)
-    with pytest.warns(UserWarning, match="carried no signal.*nearly all fail.*easier prompts"):
+    words = "carried no signal.*nearly all fail, and .* reach the limit of tokens.*easier prompts"
+    with pytest.warns(UserWarning, match=words):
         made.train()
 
 

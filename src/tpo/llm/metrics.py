@@ -81,9 +81,9 @@ class Watch:
         self.score = getattr(objective, "score", None)
         self._counts = {"few": 0, "flat": 0}
 
-    def scores(self, found: dict[str, float]) -> None:
-        """Look at one rollout batch's scores."""
-        cause, advice = _flat_advice(found)
+    def scores(self, found: dict[str, float], truncated: float = 0.0) -> None:
+        """Look at one rollout batch's scores; `truncated` is the share of completions cut at the limit."""
+        cause, advice = _flat_advice(found, truncated)
         self._count(
             "flat",
             found["groups/zero_variance"] > MOST,
@@ -109,7 +109,7 @@ class Watch:
             warnings.warn(message, stacklevel=4)
 
 
-def _flat_advice(found: dict[str, float]) -> tuple[str, str]:
+def _flat_advice(found: dict[str, float], truncated: float) -> tuple[str, str]:
     if found["groups/excluded"] > 0.5:
         return (
             f"{found['groups/excluded']:.0%} of completions are truncated or unscored",
@@ -117,8 +117,9 @@ def _flat_advice(found: dict[str, float]) -> tuple[str, str]:
             "or mend the scorer if reward_failures is high",
         )
     if found["groups/all_fail"] >= found["groups/all_pass"]:
-        return (
-            "nearly all fail",
-            "take easier prompts, more candidates (num_generations) or a partial score",
-        )
+        advice = "take easier prompts, more candidates (num_generations) or a partial score"
+        if truncated > 0.5:
+            cause = f"nearly all fail, and {truncated:.0%} reach the limit of tokens"
+            return cause, f"raise max_completion_length, or {advice}"
+        return "nearly all fail", advice
     return "nearly all pass", "take harder prompts"

@@ -294,7 +294,8 @@ class TargetPolicyTrainer(GRPOTrainer):  # type: ignore[misc]
     def _note_scores(self, group: tpo.Group) -> None:
         found = score_metrics(group, self.args.success)
         self._note(**found)
-        self._watch.scores(found)
+        truncated = self._metrics["train"]["completions/clipped_ratio"] or [0.0]
+        self._watch.scores(found, truncated[-1])
 
     def _note_fit(
         self, generation: Generation, fit: Fit | None, rows: Tensor | None = None
