@@ -11,6 +11,8 @@ import trl
 
 from tpo.llm.sampler import Sampler, fits
 
+Tensor = torch.Tensor
+
 HOOKS = (
     "_generate_single_turn",
     "_calculate_rewards",
@@ -120,3 +122,21 @@ def sampler_of(trainer: Any) -> Sampler | None:
         rows=args.per_device_train_batch_size * args.steps_per_generation,
         dtype=torch.bfloat16 if args.bf16 else torch.float16 if args.fp16 else None,
     )
+
+
+def token_mask(batch: dict[str, Any]) -> Tensor:
+    """[n, T] True on tokens that the policy chose: not padding, not a tool's answer."""
+    mask: Tensor = batch["completion_mask"]
+    if "tool_mask" in batch:
+        mask = mask * batch["tool_mask"]
+    return mask.bool()
+
+
+def sampled(output: dict[str, Any]) -> Tensor | None:
+    """[n, T] log-probs as the sampling engine reported them; the trainer's where it reported none."""
+    found: Tensor | None = output.get("sampling_per_token_logps")
+    if found is None:
+        return None
+    old = output.get("old_per_token_logps")
+    missing = found.isnan()
+    return torch.where(missing, torch.zeros_like(found) if old is None else old, found)

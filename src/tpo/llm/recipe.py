@@ -1,4 +1,4 @@
-"""Recipe: everything that decides a training run, as one value; presets, YAML, the TRL config that it means."""
+"""Recipe: everything that decides a training run, as one value; presets, YAML, flags."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import os
 import shlex
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,13 +20,6 @@ PRESETS: dict[str, dict[str, Any]] = {
     "small": {"learning_rate": 1e-5, "prompts": 4, "group_size": 8, "max_tokens": 64},
 }
 """`paper` is the recipe of arXiv 2604.06159 for language models; `small` is for one small machine."""
-
-LOGGERS = {
-    "tensorboard": ("tensorboard", "tensorboardX"),
-    "trackio": ("trackio",),
-    "wandb": ("wandb",),
-}
-"""What `report_to` may name, and the packages of which one must be there; TRL knows further ones."""
 
 PAPER_BY_TASK = {"gsm8k": {"lora": 32, "beta": 1e-3}}
 """What the paper adds for a task."""
@@ -112,7 +104,7 @@ class Recipe:
         for name in ("learning_rate", "temperature", "timeout"):
             if not getattr(self, name) > 0:
                 raise ValueError(f"{name} is {getattr(self, name)}, expected a number above 0")
-        rows, per_step = self.prompts * self.group_size, self._per_step()
+        rows, per_step = self.prompts * self.group_size, self.rows_per_step
         if rows % per_step:
             fits = [m for m in range(self.rows_per_device, 0, -1) if rows % (m * processes()) == 0]
             raise ValueError(
@@ -130,68 +122,16 @@ class Recipe:
         """Completions per forward pass."""
         return self.micro_batch or self.group_size
 
-    def _per_step(self) -> int:
+    @property
+    def rows_per_step(self) -> int:
+        """Completions per forward pass of all processes."""
         return self.rows_per_device * processes()
 
     def config(self) -> TargetPolicyConfig:
         """TRL's options for this recipe."""
-        import torch
+        from tpo.llm.trl_options import config
 
-        from tpo.llm.config import TargetPolicyConfig
-
-        cpu = self.cpu or not torch.cuda.is_available()
-        chosen: dict[str, Any] = {
-            "output_dir": str(Path(self.out) / "checkpoints"),
-            "objective": self.objective,
-            "objective_options": self.objective_options or None,
-            "score": self.score,
-            "eta": self.eta,
-            "learning_rate": self.learning_rate,
-            "beta": self.beta,
-            "max_steps": self.steps,
-            "per_device_train_batch_size": self.rows_per_device,
-            "gradient_accumulation_steps": self.prompts * self.group_size // self._per_step(),
-            "num_generations": self.group_size,
-            "num_iterations": self.iterations,
-            "max_completion_length": self.max_tokens,
-            "temperature": self.temperature,
-            "mask_truncated_completions": self.drop_truncated,
-            "seed": self.seed,
-            "save_strategy": "steps" if self.save_every else "no",
-            "save_steps": self.in_steps(self.save_every) or 1,
-            "save_total_limit": 2,
-            "logging_steps": 1,
-            "report_to": self.report_to.split(","),
-            "disable_tqdm": True,
-            "use_vllm": self.vllm,
-            "use_cpu": cpu,
-            "bf16": not cpu,
-            "lr_scheduler_type": "constant",
-            "optim": "adamw_torch" if cpu else "adamw_torch_fused",
-            "gradient_checkpointing": not cpu,
-        }
-        for name in self.report_to.split(","):
-            packages = LOGGERS.get(name, ())
-            if packages and not any(map(find_spec, packages)):
-                raise ModuleNotFoundError(
-                    f"report_to is {name!r}, which is not installed: pip install {packages[0]}",
-                    name=packages[0],
-                )
-        known = [f.name for f in fields(TargetPolicyConfig)]
-        for name in self.trl:
-            if name not in known:
-                hint = close_match(name, known)
-                raise ValueError(
-                    f"trl holds {name!r}, which is no option of TRL's GRPOConfig.{hint}"
-                )
-        chosen |= self.trl
-        if isinstance(
-            parallel := chosen.get("parallelism_config"), dict
-        ):  # as JSON and YAML hold it
-            from accelerate.parallelism_config import ParallelismConfig
-
-            chosen["parallelism_config"] = ParallelismConfig(**parallel)
-        return TargetPolicyConfig(**chosen)
+        return config(self)
 
     def plain(self) -> dict[str, Any]:
         """As JSON and YAML hold it."""

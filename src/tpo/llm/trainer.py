@@ -19,9 +19,19 @@ from tpo.llm.config import TargetPolicyConfig
 from tpo.llm.coupling import coupled
 from tpo.llm.generation import Fit, Generation
 from tpo.llm.guard import guard_all
-from tpo.llm.hooks import check_hooks, forward_options, packs, realigned, regrouped, sampler_of
+from tpo.llm.hooks import (
+    check_hooks,
+    forward_options,
+    packs,
+    realigned,
+    regrouped,
+    sampled,
+    sampler_of,
+    token_mask,
+)
 from tpo.llm.metrics import Watch, fit_metrics, score_metrics
 from tpo.llm.packing import Rows, shared
+from tpo.llm.ranks import Ranks
 from tpo.llm.skipping import SkipBrokenSteps
 from tpo.llm.spreading import spread
 
@@ -71,6 +81,7 @@ class TargetPolicyTrainer(GRPOTrainer):  # type: ignore[misc]
         self._forward_options = forward_options()
         self.sampler = None if self.use_vllm else sampler_of(self)
         self._packs = packs(self)
+        self._ranks = Ranks(self.accelerator)
         self.skipping = SkipBrokenSteps(self)
         self.add_callback(self.skipping)
 
@@ -146,10 +157,10 @@ class TargetPolicyTrainer(GRPOTrainer):  # type: ignore[misc]
         rows = inputs["row"] + generation.first_row
         fit = self._fit(generation, rows, log_probs.detach().float())
         c = generation.flat(fit.coefficients)[rows, : log_probs.shape[1]]
-        mask = _token_mask(inputs)
+        mask = token_mask(inputs)
         loss = (c * torch.where(mask, log_probs, 0.0)).sum() * self._scale()
         self.skipping.watch(generation, inputs, rows, log_probs.detach() * mask, c)
-        self._note(entropy=self._mean_over(entropies.detach(), mask))
+        self._note(entropy=self._ranks.mean_over(entropies.detach(), mask))
         if getattr(self, "aux_loss_enabled", False):
             steps = self.current_gradient_accumulation_steps
             loss = loss + self.router_aux_loss_coef * aux[0] / steps
@@ -224,18 +235,18 @@ class TargetPolicyTrainer(GRPOTrainer):  # type: ignore[misc]
         return tuple(found)
 
     def _new_generation(self, output: dict[str, Any], prompts: list[Any]) -> Generation:
-        mask = self._gathered(_token_mask(output))
+        mask = self._ranks.gathered(token_mask(output))
         rewards = self._rewards.float()
         weights = self.reward_weights.to(rewards.device)
         scores = torch.where(rewards.isnan(), 0.0, rewards) * weights
-        valid = ~rewards.isnan().all(-1) & self._kept(output)
+        valid = ~rewards.isnan().all(-1) & self._ranks.kept(output)
         G, K = len(rewards) // self.num_generations, self.num_generations
         scores = scores.reshape(G, K, -1)
         given = {
             "log_probs_ref": output.get("ref_per_token_logps"),
-            "log_probs_rollout": _sampled(output),
+            "log_probs_rollout": sampled(output),
         }
-        more = {k: self._gathered(x.float()) for k, x in given.items() if x is not None}
+        more = {k: self._ranks.gathered(x.float()) for k, x in given.items() if x is not None}
         group = tpo.Group(
             log_probs_old=torch.zeros(mask.shape, device=mask.device).reshape(G, K, -1),
             scores=scores[..., 0] if scores.shape[-1] == 1 else scores,
@@ -256,14 +267,6 @@ class TargetPolicyTrainer(GRPOTrainer):  # type: ignore[misc]
             images="num_images" in output,
         )
 
-    def _kept(self, output: dict[str, Any]) -> Tensor:
-        """[N] False for candidates whose ratio between sampler and trainer is extreme."""
-        ratio = output.get("importance_sampling_ratio")
-        if ratio is None:
-            return torch.ones((), dtype=torch.bool, device=self.accelerator.device)
-        kept: Tensor = self.accelerator.gather((ratio != 0).any(-1))
-        return kept
-
     def _rescored(self, generation: Generation) -> Tensor:
         """[G, K, T] log-probs under the policy as it is now, of all ranks' rows."""
         T = max(batch["completion_ids"].shape[1] for batch in self._buffered_inputs)
@@ -276,13 +279,7 @@ class TargetPolicyTrainer(GRPOTrainer):  # type: ignore[misc]
 
     def _everywhere(self, local: Tensor, generation: Generation) -> Tensor:
         """[n, T] of each rank as [G, K, T] on every rank."""
-        return self._gathered(local).reshape(generation.shape)
-
-    def _gathered(self, local: Tensor) -> Tensor:
-        """[N, T] rows of all ranks, padded with zeros to the longest."""
-        padded = self.accelerator.pad_across_processes(local, dim=1)
-        found: Tensor = self.accelerator.gather(padded)
-        return found
+        return self._ranks.gathered(local).reshape(generation.shape)
 
     # Logs
 
@@ -303,33 +300,8 @@ class TargetPolicyTrainer(GRPOTrainer):  # type: ignore[misc]
         own = fit_metrics(generation, fit, rows, self.args.success)
         if not own:
             return
-        ranks = self.accelerator.gather(torch.stack(list(own.values()))[None]).nanmean(0)
-        found = dict(zip(own, ranks.tolist(), strict=True))
+        found = dict(zip(own, self._ranks.mean(torch.stack(list(own.values()))), strict=True))
         self._note(**found)
         if not generation.watched:
             generation.watched = True
             self._watch.fit(found)
-
-    def _mean_over(self, x: Tensor, mask: Tensor) -> float:
-        """The mean over the tokens of all ranks."""
-        sums = torch.stack([(x * mask).sum(), mask.sum().to(x.dtype)])
-        total, n = self.accelerator.reduce(sums, reduction="sum").tolist()
-        return float(total / max(n, 1.0))
-
-
-def _token_mask(batch: dict[str, Any]) -> Tensor:
-    """[n, T] True on tokens that the policy chose: not padding, not a tool's answer."""
-    mask: Tensor = batch["completion_mask"]
-    if "tool_mask" in batch:
-        mask = mask * batch["tool_mask"]
-    return mask.bool()
-
-
-def _sampled(output: dict[str, Any]) -> Tensor | None:
-    """[n, T] log-probs as the sampling engine reported them; the trainer's where it reported none."""
-    found: Tensor | None = output.get("sampling_per_token_logps")
-    if found is None:
-        return None
-    old = output.get("old_per_token_logps")
-    missing = found.isnan()
-    return torch.where(missing, torch.zeros_like(found) if old is None else old, found)
