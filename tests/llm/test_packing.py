@@ -1,5 +1,6 @@
 """Packed groups give the numbers of separate sequences, and the same gradient."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -8,7 +9,7 @@ pytest.importorskip("trl")
 import torch
 from test_sampler import CONFIGS, made
 
-from tpo.llm import packing
+from tpo.llm import attention, packing
 from tpo.llm.packing import Rows, packed, shared
 from tpo.llm.reader import KNOWN
 
@@ -92,3 +93,42 @@ def test_rows_at_once_are_whole_groups() -> None:
         found, none = rows.log_probs(model, K, 1.3, at_once, entropies=False)
         assert torch.allclose(found, alone(model, 1.3)[0], atol=1e-5)
         assert none is None
+
+
+def test_the_model_stays_what_it_was_for_others(tmp_path: Path) -> None:
+    model = made(CONFIGS["llama"])
+    ids = torch.tensor([[3, 4, 5, 6], [7, 8, 2, 2]])
+    mask = torch.tensor([[1, 1, 1, 1], [1, 1, 0, 0]])
+    before = model(ids, attention_mask=mask).logits
+    attention.use(model)
+    assert torch.equal(model(ids, attention_mask=mask).logits, before)
+    model.save_pretrained(tmp_path)
+    assert attention.NAME not in (tmp_path / "config.json").read_text()
+
+
+def test_a_candidate_sees_its_prompt_and_itself() -> None:
+    found = attention.Layout(torch.tensor([2, 1]), torch.tensor([[1, 3], [0, 2]]))
+    assert (found.P, found.S, (found.P + found.C) % attention.ALIGNED) == (2, 6, 0)
+    index = found.index.view(2, 2, -1)
+    assert index[:, :, :3].tolist() == [[[2, 6, 6], [3, 4, 5]], [[6, 6, 6], [1, 2, 6]]]
+    assert found.seen[1, 1].tolist()[:5] == [True, False, True, True, False]
+    assert found.bias(torch.float32, 3).shape == (4, 1, 3 * found.C, found.P + found.C)
+
+
+def test_no_square_of_the_whole_sequence_is_computed(monkeypatch: pytest.MonkeyPatch) -> None:
+    pairs = []
+    plain = torch.nn.functional.scaled_dot_product_attention
+
+    def counted(query: torch.Tensor, key: torch.Tensor, *more: Any, **given: Any) -> torch.Tensor:
+        pairs.append(query.shape[0] * query.shape[1] * query.shape[2] * key.shape[2])
+        return plain(query, key, *more, **given)
+
+    monkeypatch.setattr(torch.nn.functional, "scaled_dot_product_attention", counted)
+    model = made(CONFIGS["llama"])
+    n, P, T, config = 8, 8, 24, model.config
+    ids = torch.full((n, P), 3)
+    own = torch.full((n, T), 5)
+    packing.log_probs(model, packed(ids, ids > 0, own, own > 0, n), own.shape, 1.0)
+    heads, layers = config.num_attention_heads, config.num_hidden_layers
+    assert sum(pairs) == layers * heads * (P * P + n * T * (P + T))
+    assert sum(pairs) < layers * heads * (P + n * T) ** 2 / 6

@@ -10,11 +10,10 @@ from collections.abc import Callable
 
 import torch
 
+from tpo.llm.attention import ALIGNED
 from tpo.llm.reader import Reader
 
 Tensor = torch.Tensor
-ALIGNED = 8
-"""Slots come in multiples of this, the width of mask that a GPU's fast attention kernels want."""
 
 
 class Prefill:

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 import trl
 
+from tpo.llm import attention
 from tpo.llm.sampler import Sampler, fits
 
 Tensor = torch.Tensor
@@ -81,10 +82,7 @@ def realigned(trainer: Any) -> None:
 
 
 def packs(trainer: Any) -> bool:
-    """Whether the model can read a group as one sequence: attention takes any mask, nothing is wrapped.
-
-    Eager attention adds its mask instead of looking where it is True.
-    """
+    """Whether the model can read a group as one sequence: with torch's own attention, and nothing wrapped."""
     model = trainer.accelerator.unwrap_model(trainer.model)
     return bool(
         trainer.args.shared_prompts
@@ -92,7 +90,7 @@ def packs(trainer: Any) -> bool:
         and not getattr(trainer, "use_liger_kernel", False)
         and not trainer.args.cast_lm_head_to_fp32
         and fits(model)
-        and model.config._attn_implementation == "sdpa"
+        and model.config._attn_implementation in (attention.NAME, attention.PLAIN)
     )
 
 

@@ -2,10 +2,10 @@
 
     prompt | candidate 1 | candidate 2 | ... | candidate K
 
-A token sees the prompt and its own candidate up to itself; positions go on from the prompt for every candidate.
-So each token meets what it meets in a sequence of its own, and the numbers are the same. Probabilities of the
-vocabulary are made for a slice of tokens at a time, and made again on the way back, so that they never lie in
-memory all at once.
+A token sees the prompt and its own candidate up to itself (`tpo.llm.attention`); positions go on from the
+prompt for every candidate. So each token meets what it meets in a sequence of its own, and the numbers are the
+same. Probabilities of the vocabulary are made for a slice of tokens at a time, and made again on the way back,
+so that they never lie in memory all at once.
 """
 
 from __future__ import annotations
@@ -14,6 +14,9 @@ from typing import Any, NamedTuple
 
 import torch
 from torch.utils.checkpoint import checkpoint
+
+from tpo.llm import attention
+from tpo.llm.attention import Layout
 
 Tensor = torch.Tensor
 SLICE = 2048
@@ -26,8 +29,7 @@ class Packed(NamedTuple):
 
     ids: Tensor
     positions: Tensor
-    mask: Tensor
-    """[G, 1, S, S] True where a token looks"""
+    layout: Layout
     before: Tensor
     """[M] for each candidate token, where in [G·S] the token stands that predicts it"""
     at: Tensor
@@ -89,22 +91,20 @@ def packed(
     source = torch.cat([torch.full((G, P), PROMPT, device=device),
                         torch.arange(n * C, device=device).reshape(G, K * C)], 1)  # fmt: skip
 
-    order = torch.argsort(~filled, dim=1, stable=True)[:, : int(filled.sum(1).max())]
+    layout = Layout(length[:, 0], mask.reshape(G, K, C).sum(-1))
+    order = torch.argsort(~filled, dim=1, stable=True)[:, : layout.S]
     ids, filled, owner, positions, source = (
         x.gather(1, order) for x in (ids, filled, owner, positions, source)
     )
-    S = ids.shape[1]
+    S = layout.S
     here = torch.arange(S, device=device)
-    seen = (owner[:, None, :] == PROMPT) | (owner[:, None, :] == owner[:, :, None])
-    looks = (here[None, :] <= here[:, None]) & seen & filled[:, None, :]
-    looks |= torch.eye(S, dtype=torch.bool, device=device)  # padding looks at itself
     previous = torch.where(positions == length, length - 1, here - 1)
     candidate = (owner != PROMPT) & filled
     row = torch.arange(G, device=device)[:, None] * S
     return Packed(
         ids,
         positions.clamp(min=0),
-        looks[:, None],
+        layout,
         (row + previous)[candidate],
         (row + here)[candidate],
         source[candidate],
@@ -115,11 +115,15 @@ def log_probs(
     model: Any, batch: Packed, shape: torch.Size, temperature: float, entropies: bool = False
 ) -> tuple[Tensor, Tensor | None]:
     """Log-probs of completions of that shape [n, C], 0 where there is no token, and entropies if asked for."""
+    attention.use(model)
     hidden = model.get_decoder()(
         input_ids=batch.ids,
-        attention_mask=batch.mask,
+        attention_mask=batch.layout.seen[
+            :, None
+        ],  # not looked at, but in the shape of one that is made
         position_ids=batch.positions,
         use_cache=False,
+        groups=batch.layout,
     ).last_hidden_state
     states = hidden.flatten(0, 1)[batch.before]
     targets = batch.ids.flatten()[batch.at]
