@@ -19,7 +19,8 @@ from transformers import (
     set_seed,
 )
 
-from tpo.llm.decoding import largest_with_noise, where_the_sum_passes
+import tpo.llm.sampler
+from tpo.llm.decoding import Decoder, largest_with_noise, where_the_sum_passes
 from tpo.llm.reader import KNOWN, Reader
 from tpo.llm.sampler import Sampler, fits, weights
 
@@ -215,3 +216,25 @@ def test_the_same_seed_draws_the_same() -> None:
         set_seed(seed)
         draws.append(draw(PROMPTS))
     assert [a == b for a, b in pairwise(draws)] == [True, False]
+
+
+def test_rows_that_have_not_ended_go_on_in_fewer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of 12 rows most end early; what the others say must not depend on who else is still there."""
+    model = made(CONFIGS["llama"])
+    prompts = [[a, b] for a in range(2, 6) for b in (3, 7, 9)]
+    monkeypatch.setattr(tpo.llm.sampler, "LOOK", 1)
+    sizes = []
+    plain = Decoder.go_on
+
+    def noted(self: Decoder, other: Decoder, rows: torch.Tensor) -> None:
+        sizes.append((other.rows, self.rows, len(rows)))
+        plain(self, other, rows)
+
+    monkeypatch.setattr(Decoder, "go_on", noted)
+    whole = sampler(model, rows=12, tokens=40)(prompts, temperature=None)
+    assert not sizes
+    monkeypatch.setattr(tpo.llm.sampler, "FEWEST", 2)
+    assert sampler(model, rows=12, tokens=40)(prompts, temperature=None) == whole
+    assert len(sizes) > 1
+    assert all(n <= after == before // 2 for before, after, n in sizes)
+    assert len({*map(len, whole)}) > 3

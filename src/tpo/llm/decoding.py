@@ -97,6 +97,20 @@ class Decoder:
         self.count.zero_()
         self._choose(logits[owner])
 
+    def go_on(self, other: Decoder, rows: Tensor) -> None:
+        """Take over these rows of a decoder of the same width, as many as fit."""
+        n = len(rows)
+        for mine, theirs in zip(self.slots.layers, other.slots.layers, strict=True):
+            for to, x in zip(mine, theirs, strict=True):
+                to[:n] = x[rows]
+        for name in ("mask", "position", "token", "alive", "out"):
+            getattr(self, name)[:n] = getattr(other, name)[rows]
+        self.alive[n:] = False
+        self.slots.next.copy_(other.slots.next)
+        self.count.copy_(other.count)
+        self.sharpness.copy_(other.sharpness)
+        self.noise.copy_(other.noise)
+
     def temper(self, temperature: float | None) -> None:
         """Sample at this temperature; None takes the likeliest token."""
         self.sharpness.fill_(1.0 if temperature is None else 1.0 / temperature)
@@ -111,7 +125,7 @@ class Decoder:
         self._choose(logits)
 
     def _choose(self, logits: Tensor) -> None:
-        scores = logits.float() * self.sharpness
+        scores = logits.float().mul_(self.sharpness)
         draw = largest_with_noise if logits.is_cuda else where_the_sum_passes
         chosen = draw(scores, self.noise)
         self.token.copy_(torch.where(self.alive, chosen, self.pad))
@@ -122,8 +136,8 @@ class Decoder:
 
 def largest_with_noise(scores: Tensor, noise: Tensor) -> Tensor:
     """[N, 1] drawn from softmax(scores) by Gumbel's noise, which a GPU makes fast; 0 noise: the largest."""
-    gumbel = -torch.empty_like(scores).exponential_().log()
-    return (scores + gumbel * noise).argmax(-1, keepdim=True)
+    minus_gumbel = torch.empty_like(scores).exponential_().log_()
+    return scores.sub(minus_gumbel.mul_(noise)).argmax(-1, keepdim=True)
 
 
 def where_the_sum_passes(scores: Tensor, noise: Tensor) -> Tensor:

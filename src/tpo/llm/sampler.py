@@ -16,7 +16,9 @@ from tpo.llm.reader import Reader, readable
 
 Tensor = torch.Tensor
 LOOK = 8
-"""So many steps between two looks at whether all rows have ended; a look waits for the device."""
+"""So many steps between two looks at which rows have ended; a look waits for the device."""
+FEWEST = 16
+"""Rows are halved down to this many, when half of them have ended."""
 MULTIPLE = 64
 """Prompts are padded to a multiple of this on a GPU, so that a graph serves many batches."""
 MORE_THAN_A_SUM = (
@@ -75,7 +77,8 @@ class Sampler:
         self.sampled = 0
         plain = _plain(model)
         self._reader = Reader(plain, weights(plain), dtype or weight.dtype)
-        self._decoder: Decoder | None = None
+        self._decoders: dict[int, Decoder] = {}
+        """by their rows; all of one width"""
 
     @torch.no_grad()
     def __call__(
@@ -98,24 +101,41 @@ class Sampler:
         owners = [place[tuple(p)] for p in prompts]
         ids, mask = self._padded(list(place))
         cache, logits = self._prefill(ids, mask)
-        decoder = self._decoder_for(cache, len(prompts), ids.shape[1])
+        rows = self.rows if self.ends.is_cuda else len(prompts)
+        decoder = self._decoder(rows, ids.shape[1], cache)
         owners += [0] * (decoder.rows - len(owners))
         decoder.temper(temperature)
         owner = torch.tensor(owners, device=ids.device)
         decoder.start(cache, mask, logits, owner, len(prompts))
-        for t in range(1, self.tokens):
-            if t % LOOK == 0 and not decoder.alive.any():
-                break
-            decoder.step()
+        found = self._decoded(decoder, cache)[: len(prompts)]
         ends = self.ends.tolist()
-        return [up_to_end(row, ends) for row in decoder.out[: len(prompts)].tolist()]
+        return [up_to_end(row, ends) for row in found.tolist()]
+
+    def _decoded(self, decoder: Decoder, cache: Prefill) -> Tensor:
+        """[rows, T] once all rows have ended; those that have not go on in smaller decoders."""
+        whole = torch.empty_like(decoder.out)
+        places = torch.arange(decoder.rows, device=self.ends.device)
+        for t in range(1, self.tokens):
+            if t % LOOK == 0:
+                alive = decoder.alive[:, 0].nonzero()[:, 0]
+                if not len(alive):
+                    break
+                half = decoder.rows // 2
+                if half >= FEWEST and len(alive) <= half:
+                    whole[places] = decoder.out[: len(places)]
+                    smaller = self._decoder(half, decoder.width, cache)
+                    smaller.go_on(decoder, alive)
+                    decoder, places = smaller, places[alive]
+            decoder.step()
+        whole[places] = decoder.out[: len(places)]
+        return whole
 
     def _padded(self, prompts: list[tuple[int, ...]]) -> tuple[Tensor, Tensor]:
         """Ids and mask [P, W], padded on the left."""
         width = max(map(len, prompts))
         if self.ends.is_cuda:
             width = -(-width // MULTIPLE) * MULTIPLE
-            width = max(width, self._decoder.width if self._decoder else 0)
+            width = max([width, *(decoder.width for decoder in self._decoders.values())])
         ids = torch.tensor([[self.pad] * (width - len(p)) + list(p) for p in prompts])
         mask = torch.tensor([[False] * (width - len(p)) + [True] * len(p) for p in prompts])
         return ids.to(self.ends.device), mask.to(self.ends.device)
@@ -129,16 +149,15 @@ class Sampler:
         positions = (mask.cumsum(-1) - 1).clamp(min=0)
         return cache, self._reader(ids, positions, looks, cache)
 
-    def _decoder_for(self, cache: Prefill, n: int, width: int) -> Decoder:
-        rows = self.rows if self.ends.is_cuda else n
-        old = self._decoder
-        if old is None or (old.rows, old.width) != (rows, width):
-            self._decoder = None  # its memory first
-            self._decoder = Decoder(
-                self._reader, cache, rows, width, self.tokens, self.ends, self.pad
+    def _decoder(self, rows: int, width: int, like: Prefill) -> Decoder:
+        """A decoder of that size; on a GPU it is kept, with its graph, while prompts fit into it."""
+        if not self.ends.is_cuda or any(one.width != width for one in self._decoders.values()):
+            self._decoders.clear()  # their memory first
+        if rows not in self._decoders:
+            self._decoders[rows] = Decoder(
+                self._reader, like, rows, width, self.tokens, self.ends, self.pad
             )
-        assert self._decoder is not None
-        return self._decoder
+        return self._decoders[rows]
 
 
 def up_to_end(row: list[int], ends: Sequence[int]) -> list[int]:
