@@ -2,8 +2,10 @@
 
 import json
 import os
+import runpy
 import time
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -235,3 +237,23 @@ def test_a_toy_that_cannot_be_made_says_why() -> None:
         task("toy:sort", {"examples": -1})
     with pytest.raises(ValueError, match="toy:digits has fewer than 2100 different questions"):
         task("toy:digits", {"length": 2})
+
+
+def test_the_small_model_writes_as_the_toy_asks() -> None:
+    """Every question and answer is read letter by letter, whatever words the letters make."""
+    pytest.importorskip("tokenizers")
+    path = Path(__file__).parents[2] / "examples" / "small_model.py"
+    own = runpy.run_path(str(path))
+    tokenizer = own["tokenizer"]()
+    asked = task("toy:reverse", size=50, held_out=1, options={"length": 5, "examples": 0}).train
+    for row in asked:
+        ids = tokenizer.apply_chat_template(
+            row["prompt"], add_generation_prompt=True, return_dict=False
+        )
+        assert len(ids) == 1 + 1 + 1 + 5 + 1
+        assert tokenizer.decode(tokenizer.encode(row["answer"])) == row["answer"]
+    for question, answer in own["examples"](Random(0), 5):
+        letters = question[-10:-5]
+        assert sorted(letters) == sorted(answer.removesuffix("<end>"))
+        assert len(tokenizer.encode(question + answer)) == 9 + 6
+    assert len(tokenizer.encode("thers")) == 5

@@ -1,0 +1,92 @@
+"""A language model for a laptop: 0.9M parameters that know the form of an answer, not the answer.
+
+It learns by imitation to answer "Reverse the letters. abcde" with those letters in random order, so that one
+sample in 120 is right by luck, and the rest is left to reinforcement learning. Two minutes on one core:
+
+    python examples/small_model.py small
+    tpo train --model small --task toy:reverse --task-options '{"length": 5, "examples": 0}' --max-tokens 8 \\
+        --micro-batch 256 --batches 75 --learning-rate 1e-4 --compare tpo:iterations=4,grpo:iterations=4
+"""
+
+import sys
+from random import Random
+
+import torch
+from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
+from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+
+from tpo.llm.toys import LETTERS, reverse
+
+STEPS, BATCH, RATE = 800, 96, 3e-3
+USER, BOT, END = "<user>", "<bot>", "<end>"
+QUESTION = str(reverse.__doc__)
+TEMPLATE = (
+    "{% for m in messages %}{{ '<user>' if m.role == 'user' else '<bot>' }}{{ m.content }}"
+    "{{ '<end>' if m.role != 'user' }}{% endfor %}{{ '<bot>' if add_generation_prompt }}"
+)
+
+
+def tokenizer() -> PreTrainedTokenizerFast:
+    """A letter is a token, and so is the question."""
+    known = dict.fromkeys(["<pad>", END, USER, BOT, " ", QUESTION, *LETTERS])
+    inner = Tokenizer(models.WordLevel({x: i for i, x in enumerate(known)}, unk_token="<pad>"))
+    parts = "|".join([USER, BOT, END, QUESTION.replace(".", r"\."), "."])
+    inner.pre_tokenizer = pre_tokenizers.Split(Regex(parts), "isolated")
+    inner.decoder = decoders.Fuse()
+    return PreTrainedTokenizerFast(
+        tokenizer_object=inner,
+        pad_token="<pad>",
+        eos_token=END,
+        additional_special_tokens=[USER, BOT],
+        chat_template=TEMPLATE,
+    )
+
+
+def examples(draw: Random, letters: int) -> list[tuple[str, str]]:
+    """Questions, and their letters in random order."""
+    asked = [reverse(draw, letters)[0] for _ in range(BATCH)]
+    shuffled = ["".join(draw.sample(x, letters)) for x in asked]
+    return [(f"{USER}{QUESTION} {x}{BOT}", y + END) for x, y in zip(asked, shuffled, strict=True)]
+
+
+def main(folder: str = "small", letters: int = 5, steps: int = STEPS) -> None:
+    torch.manual_seed(0)
+    tok, draw = tokenizer(), Random(1)
+    model = LlamaForCausalLM(
+        LlamaConfig(
+            vocab_size=len(tok),
+            hidden_size=128,
+            intermediate_size=384,
+            num_hidden_layers=4,
+            num_attention_heads=4,
+            max_position_embeddings=128,
+            tie_word_embeddings=True,
+            pad_token_id=tok.pad_token_id,
+            eos_token_id=tok.eos_token_id,
+            bos_token_id=tok.eos_token_id,
+        )
+    )
+    optimizer = torch.optim.AdamW(model.parameters(), RATE)
+    falling = torch.optim.lr_scheduler.LambdaLR(
+        optimizer, lambda i: min(1, (i + 1) / 100) * (1.02 - i / steps)
+    )
+    for i in range(steps):
+        asked = examples(draw, letters)
+        ids = torch.tensor([tok.encode(q + a) for q, a in asked])
+        labels = ids.clone()
+        labels[:, : len(tok.encode(asked[0][0]))] = -100  # the question is not learned
+        loss = model(input_ids=ids, labels=labels).loss
+        optimizer.zero_grad()
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        falling.step()
+        if i % 100 == 0 or i == steps - 1:
+            print(f"step {i + 1}/{steps}  loss {loss.item():.3f}", flush=True)
+    model.save_pretrained(folder)
+    tok.save_pretrained(folder)
+    print(f"{sum(p.numel() for p in model.parameters()):,} parameters are in {folder}")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:2], *map(int, sys.argv[2:4]))
