@@ -49,7 +49,7 @@ def examples(draw: Random, letters: int) -> list[tuple[str, str]]:
     return [(f"{USER}{QUESTION} {x}{BOT}", y + END) for x, y in zip(asked, shuffled, strict=True)]
 
 
-def main(folder: str = "small", letters: int = 5, steps: int = STEPS) -> None:
+def main(folder: str, letters: int, steps: int) -> None:
     torch.manual_seed(0)
     tok, draw = tokenizer(), Random(1)
     model = LlamaForCausalLM(
@@ -89,4 +89,5 @@ def main(folder: str = "small", letters: int = 5, steps: int = STEPS) -> None:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:2], *map(int, sys.argv[2:4]))
+    given = dict(zip(("folder", "letters", "steps"), sys.argv[1:], strict=False))
+    main(given.get("folder", "small"), int(given.get("letters", 5)), int(given.get("steps", STEPS)))
