@@ -24,6 +24,12 @@ ALIGNED = 8
 """Keys come in multiples of this, which is the width of mask that a GPU's fast kernels want."""
 
 
+def additive(looks: Tensor, dtype: torch.dtype) -> Tensor:
+    """0 where a token looks and -infinity elsewhere: what attention adds."""
+    zeros = torch.zeros(looks.shape, dtype=dtype, device=looks.device)
+    return zeros.masked_fill(~looks, -torch.inf)
+
+
 class Layout:
     """Where the tokens of G packed groups of K candidates stand.
 
@@ -57,8 +63,7 @@ class Layout:
     def bias(self, dtype: torch.dtype, share: int) -> Tensor:
         """[G·K, 1, share·C, P + C] what attention adds, for `share` heads that look at the same keys."""
         if (dtype, share) not in self._bias:
-            zeros = torch.zeros(self.seen.shape, dtype=dtype, device=self.seen.device)
-            one = zeros.masked_fill(~self.seen, -torch.inf).repeat(1, share, 1)
+            one = additive(self.seen, dtype).repeat(1, share, 1)
             self._bias[dtype, share] = one.repeat_interleave(self.K, 0)[:, None]
         return self._bias[dtype, share]
 
@@ -86,13 +91,14 @@ def attend(
     value: Tensor,
     attention_mask: Tensor | None,
     scaling: float | None = None,
+    dropout: float = 0.0,
     groups: Layout | None = None,
     **more: Any,
 ) -> tuple[Tensor, None]:
     """[G, S, heads, width] from queries, keys and values [G, heads, S, width], as transformers has them."""
     if groups is None:
         found: tuple[Tensor, None] = sdpa_attention_forward(
-            module, query, key, value, attention_mask, scaling=scaling, **more
+            module, query, key, value, attention_mask, dropout=dropout, scaling=scaling, **more
         )
         return found
     share = query.shape[1] // key.shape[1]
@@ -102,6 +108,7 @@ def attend(
         key[:, :, head],
         value[:, :, head],
         is_causal=True,
+        dropout_p=dropout,
         scale=scaling,
         enable_gqa=share > 1,
     )
@@ -114,6 +121,7 @@ def attend(
         keys.flatten(0, 1),
         values.flatten(0, 1),
         attn_mask=groups.bias(query.dtype, share),
+        dropout_p=dropout,
         scale=scaling,
     )
     rows = candidates.view(groups.G, groups.K, *candidates.shape[1:])

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import torch
 
-from tpo.llm.attention import ALIGNED
+from tpo.llm.attention import ALIGNED, additive
 from tpo.llm.reader import Reader
 
 Tensor = torch.Tensor
@@ -22,6 +22,11 @@ class Prefill:
     def __init__(self) -> None:
         """Empty."""
         self.layers: list[tuple[Tensor, Tensor]] = []
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The precision of keys and values."""
+        return self.layers[0][0].dtype
 
     def put(self, layer: int, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
         """Keep [P, heads, W, width] and attend to them."""
@@ -74,7 +79,7 @@ class Decoder:
         self.rows, self.width = rows, width
         length = -(-(width + tokens) // ALIGNED) * ALIGNED
         self.slots = Slots(like, rows, length)
-        self.mask = additive(torch.zeros(rows, 1, 1, length, device=device) > 0, like)
+        self.mask = additive(torch.zeros(rows, 1, 1, length, device=device) > 0, like.dtype)
         self.mask[..., 0] = 0.0  # so that recording the graph attends to something
         self.position = torch.zeros(rows, 1, dtype=torch.long, device=device)
         self.token = torch.full((rows, 1), pad, device=device)
@@ -89,7 +94,7 @@ class Decoder:
         """Row i continues the prompt `owner[i]`; only the first n rows count."""
         self.slots.fill(prompts, owner)
         self.mask.fill_(-torch.inf)
-        self.mask[:, 0, 0, : self.width] = additive(mask, prompts)[owner]
+        self.mask[:, 0, 0, : self.width] = additive(mask, prompts.dtype)[owner]
         self.position.copy_(mask.sum(-1, keepdim=True)[owner])
         self.alive.fill_(True)
         self.alive[n:] = False
@@ -149,12 +154,6 @@ def where_the_sum_passes(scores: Tensor, noise: Tensor) -> Tensor:
         reached, torch.rand_like(reached[:, :1]) * reached[:, -1:], right=True
     )
     return passes.clamp(max=scores.shape[-1] - 1)
-
-
-def additive(looks: Tensor, like: Prefill) -> Tensor:
-    """0 where a token looks and -infinity elsewhere, in the precision of a cache."""
-    wide = torch.zeros(looks.shape, dtype=like.layers[0][0].dtype, device=looks.device)
-    return wide.masked_fill(~looks, -torch.inf)
 
 
 def _recorded(step: Callable[[], None]) -> Callable[[], None]:
