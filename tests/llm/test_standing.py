@@ -42,11 +42,11 @@ def _left_behind(run: Run, sampled: list[float]) -> None:
 
 
 def test_rollouts_to_a_threshold_by_hand(tmp_path: Path) -> None:
-    """GRPO ends at 1.4/3, and with two passes at 1.2/3, so methods are timed to .42.
+    """GRPO goes from .1 to 1.4/3, and with two passes to 1.2/3, so methods are timed to .1 + .9 x 1.1/3 = .43.
 
-    GRPO's mean goes from .8/3 at 16 rollouts to 1.4/3 at 32, and is at .42 after 16 + 16 (.42 - .8/3)/.2 = 28.27;
-    its third seed never is, and counts with 40. TPO's goes from .1 to .5 over the first 16, and is at .42 after
-    16 x .32/.4 = 12.8, whatever its passes over a batch.
+    GRPO's mean goes from .8/3 at 16 rollouts to 1.4/3 at 32, and is at .43 after 16 + 16 (.43 - .8/3)/.2 = 29.07;
+    its third seed never is, and counts with 40. TPO's goes from .1 to .5 over the first 16, and is at .43 after
+    16 x .33/.4 = 13.2, whatever its passes over a batch.
     """
     recipe = Recipe("m", "gsm8k", batches=4, prompts=2, group_size=4, out=str(tmp_path))
     plan = Plan(recipe, methods("tpo:iterations=2,grpo:iterations=2,grpo"), 3)
@@ -59,12 +59,12 @@ def test_rollouts_to_a_threshold_by_hand(tmp_path: Path) -> None:
     found = summary(tmp_path)
     own, other, base = found["methods"]
     assert [one["baseline"] for one in found["methods"]] == [False, False, True]
-    assert (own["threshold"], own["rollouts"]) == (pytest.approx(0.42), pytest.approx(12.8))
-    assert base["rollouts"] == pytest.approx(16 + 16 * (0.42 - 0.8 / 3) / 0.2)
-    assert (own["ratio"], base["ratio"]) == (pytest.approx(12.8 / base["rollouts"]), 1)
+    assert (own["threshold"], own["rollouts"]) == (pytest.approx(0.43), pytest.approx(13.2))
+    assert base["rollouts"] == pytest.approx(16 + 16 * (0.43 - 0.8 / 3) / 0.2)
+    assert (own["ratio"], base["ratio"]) == (pytest.approx(13.2 / base["rollouts"]), 1)
     assert (own["reached"], other["reached"], base["reached"], base["seeds"]) == (3, 1, 2, 3)
     rows = {(r["method"], r["metric"]): r for r in found["table"]["rows"]}
-    assert rows["grpo", "rollouts to 42.0%"]["values"] == pytest.approx([25.6, 25.6])
+    assert rows["grpo", "rollouts to 43.0%"]["values"] == pytest.approx([26.4, 26.4])
     assert rows["grpo", "informative groups %"]["mean"] == 75
     assert rows["grpo", "mean sampled accuracy %"]["values"] == pytest.approx([30, 30, 70 / 3])
     assert rows["grpo", "peak memory GB"]["mean"] == 2
@@ -72,7 +72,7 @@ def test_rollouts_to_a_threshold_by_hand(tmp_path: Path) -> None:
     assert [v["status"] for v in verdicts[:2]] == ["holds", "holds"]
     assert len(verdicts) == 4
     assert (
-        "13 rollouts (median 13) against GRPO 30 rollouts (median 26) (n = 3)"
+        "13 rollouts (median 13) against GRPO 31 rollouts (median 26) (n = 3)"
         in verdicts[0]["detail"]
     )
     assert "40% (median 40%) against GRPO 53.3% (median 50%)" in verdicts[1]["detail"]

@@ -17,7 +17,7 @@ from tpo.results.verdicts import Claim, Outcome, verdict
 BASELINE = "grpo"
 """The objective that others are held against, with the options that serve it best."""
 SHARE = 0.9
-"""Of the baseline's final accuracy: the accuracy that methods are timed to."""
+"""Of the way from the start to the baseline's final accuracy: where methods are timed."""
 ROLLOUTS, ERROR = "rollouts", "held-out error"
 """Metrics of verdicts, as `tpo.results.verdicts` calls them."""
 
@@ -72,25 +72,26 @@ def standings(found: Records) -> list[Standing]:
 def _baseline(complete: dict[Method, list[Record]]) -> Method | None:
     """GRPO with the options that end best, in the mean over seeds; None where none is complete."""
     known = [method for method, group in complete.items() if group and method.objective == BASELINE]
-    return max(known, key=lambda method: _final(complete[method]), default=None)
+    return max(known, key=lambda method: _accuracy(complete[method])[-1], default=None)
 
 
-def _final(group: Sequence[Record]) -> float:
-    """The mean accuracy of samples at the end."""
-    return float(np.mean([one.evaluations[-1]["sampled"] for one in group]))
+def _accuracy(group: Sequence[Record]) -> np.ndarray:
+    """The mean accuracy of held-out samples over these runs, evaluation by evaluation."""
+    return np.mean([[row["sampled"] for row in one.evaluations] for one in group], axis=0)
 
 
 def _threshold(baseline: Sequence[Record]) -> float | None:
-    """None where the baseline solves nothing: that is no goal."""
-    return SHARE * _final(baseline) or None
+    """None where the baseline does not end above its start: that is no goal."""
+    accuracy = _accuracy(baseline)
+    start, final = accuracy[0], accuracy[-1]
+    return float(start + SHARE * (final - start)) if final > start else None
 
 
 def _reached(group: Sequence[Record], threshold: float | None) -> float | None:
     """Rollouts until the mean accuracy of these runs, on held-out samples, reaches the threshold."""
     if not group or threshold is None:
         return None
-    accuracy = [[row["sampled"] for row in one.evaluations] for one in group]
-    return first_reach(group[0].rollouts, np.mean(accuracy, axis=0), threshold)
+    return first_reach(group[0].rollouts, _accuracy(group), threshold)
 
 
 def _metrics(one: Record, threshold: float | None) -> dict[str, float]:

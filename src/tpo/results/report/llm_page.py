@@ -30,13 +30,13 @@ NOTHING = """No comparison is kept yet. One is added by
 LEGEND = """\
 Accuracy is on held-out prompts: the mean score of samples, the share that greedy decoding solves, and
 pass@k. A number is the mean over seeds, in brackets the 95% bootstrap interval of the interquartile
-mean. Rollouts is when the mean over seeds, on straight lines between evaluations, first reaches 90% of
-what GRPO ends with (of samples, with one pass or several, whichever ends better), in brackets how many
-seeds reach it by themselves; × GRPO is what part that is of the same GRPO's. Entropy is of the last tenth
-of training; informative are groups whose scores differ, over all of training; KL is from the start to the
-end. Seconds and GB are a run's own, and runs at the same time share a device. A verdict rests on the 95%
-bootstrap interval of the difference, seed by seed, where a seed that never reaches the accuracy counts with
-one rollout batch more than the budget."""
+mean. Rollouts is when the mean over seeds, on straight lines between evaluations, has first gone 90% of the
+way from the start to where GRPO ends (of samples, with one pass or several, whichever ends better), in
+brackets how many seeds reach that by themselves; × GRPO is what part that is of the same GRPO's. Entropy is
+of the last tenth of training; informative are groups whose scores differ, over all of training; KL is from
+the start to the end. Seconds and GB are a run's own, and runs at the same time share a device. A verdict
+rests on the 95% bootstrap interval of the difference, seed by seed, where a seed that never reaches the
+accuracy counts with one rollout batch more than the budget."""
 
 COLUMNS = {
     "final sampled accuracy %": "sampled %",
