@@ -7,10 +7,13 @@ of the whole sequence. transformers knows it by name; without a layout it is tor
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch.autograd.function import once_differentiable
 from torch.nn import functional
+from torch.nn.attention import SDPBackend, sdpa_kernel
 from transformers import AttentionInterface, AttentionMaskInterface
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import sdpa_mask
@@ -20,6 +23,8 @@ NAME = "tpo_groups"
 """What transformers calls it."""
 PLAIN = "sdpa"
 """What it stands in for."""
+KERNELS = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
+"""All but cuDNN's: with a mask its gradient is NaN at some lengths (pytorch issue 196678)."""
 ALIGNED = 8
 """Keys come in multiples of this, which is the width of mask that a GPU's fast kernels want."""
 
@@ -28,6 +33,28 @@ def additive(looks: Tensor, dtype: torch.dtype) -> Tensor:
     """0 where a token looks and -infinity elsewhere: what attention adds."""
     zeros = torch.zeros(looks.shape, dtype=dtype, device=looks.device)
     return zeros.masked_fill(~looks, -torch.inf)
+
+
+class _Moved(torch.autograd.Function):
+    """x[index] of rows [n, ...]. `back` [n] finds a row again and `there` [n] says whether it went anywhere.
+
+    No row that is there was taken twice, so that gradients are looked up as well, instead of added up.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, index: Tensor, back: Tensor, there: Tensor) -> Tensor:
+        ctx.save_for_backward(back, there)
+        return x.index_select(0, index)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None, None]:
+        back, there = ctx.saved_tensors
+        found = gradient.index_select(0, back)
+        return found.masked_fill_(~there.view(-1, *[1] * (found.ndim - 1)), 0), None, None, None
+
+
+_moved: Callable[[Tensor, Tensor, Tensor, Tensor], Tensor] = _Moved.apply
 
 
 class Layout:
@@ -43,16 +70,25 @@ class Layout:
         self.S = int((prompts + lengths.sum(-1)).max())
         longest = max(1, int(lengths.max()))
         self.C = longest + -(self.P + longest) % ALIGNED
+        device, size = lengths.device, self.G * self.S
         start = prompts[:, None] + lengths.cumsum(-1) - lengths
-        t = torch.arange(self.C, device=lengths.device)
-        there = t < lengths[..., None]
-        self.index = torch.where(there, start[..., None] + t, self.S).reshape(self.G, -1)
-        """[G, K·C] where in [S] a candidate's tokens are; S behind its end"""
-        prompt = torch.arange(self.P, device=lengths.device) < prompts[:, None]
+        start = start + self.S * torch.arange(self.G, device=device)[:, None]
+        t = torch.arange(self.C, device=device)
+        self.filled = (t < lengths[..., None]).flatten()
+        """[G·K·C] whether a candidate has a token there"""
+        place = torch.where(self.filled, (start[..., None] + t).flatten(), size)
+        found = torch.full((size + 1,), -1, device=device)
+        found = found.scatter(0, place, torch.arange(len(place), device=device))[:size]
+        self.own = found >= 0
+        """[G·S] whether a token is a candidate's"""
+        self.to_rows, self.to_sequence = place.clamp(max=size - 1), found.clamp(min=0)
+        """[G·K·C] where in [G·S] a candidate's token is; [G·S] where in [G·K·C] it went"""
+        self.prompt = torch.arange(self.P, device=device) < prompts[:, None]
+        """[G, P] whether a token is the prompt's"""
         own = t[None, :] <= t[:, None]
         self.seen = torch.cat(
             [
-                prompt[:, None].expand(-1, self.C, -1),
+                self.prompt[:, None].expand(-1, self.C, -1),
                 own.expand(self.G, -1, -1),
             ],
             -1,
@@ -67,21 +103,18 @@ class Layout:
             self._bias[dtype, share] = one.repeat_interleave(self.K, 0)[:, None]
         return self._bias[dtype, share]
 
-    def rows(self, x: Tensor, share: int = 1) -> Tensor:
-        """Candidates of [G, heads, S, width] as [G, K, heads/share, share·C, width]."""
-        G, heads, S, width = x.shape
-        at = self.index.clamp(max=S - 1)[:, None, :, None].expand(-1, heads, -1, width)
-        found = x.gather(2, at).view(G, heads // share, share, self.K, self.C, width)
-        return found.permute(0, 3, 1, 2, 4, 5).reshape(G, self.K, -1, share * self.C, width)
+    def rows(self, x: Tensor) -> Tensor:
+        """[G, K, C, heads, width] candidates of [G, S, heads, width]."""
+        found = _moved(x.flatten(0, 1), self.to_rows, self.to_sequence, self.own)
+        return found.view(self.G, self.K, self.C, *x.shape[2:])
 
     def sequence(self, prompts: Tensor, rows: Tensor) -> Tensor:
-        """[G, heads, S, width] of prompts [G, heads, P, width] and what `rows` made of candidates."""
-        G, heads, P, width = prompts.shape
-        found = rows.view(G, self.K, -1, heads // rows.shape[2], self.C, width)
-        found = found.permute(0, 2, 3, 1, 4, 5).reshape(G, heads, -1, width)
-        whole = functional.pad(prompts, (0, 0, 0, self.S + 1 - P))
-        at = self.index[:, None, :, None].expand(-1, heads, -1, width)
-        return whole.scatter(2, at, found)[:, :, : self.S]
+        """[G, S, heads, width] of prompts [G, P, heads, width] and what `rows` made of candidates."""
+        flat = rows.reshape(-1, *rows.shape[3:])
+        found = _moved(flat, self.to_sequence, self.to_rows, self.filled)
+        found = found.view(self.G, self.S, *rows.shape[3:])
+        head = torch.where(self.prompt[..., None, None], prompts, found[:, : self.P])
+        return torch.cat([head, found[:, self.P :]], 1)
 
 
 def attend(
@@ -101,31 +134,35 @@ def attend(
             module, query, key, value, attention_mask, dropout=dropout, scaling=scaling, **more
         )
         return found
-    share = query.shape[1] // key.shape[1]
-    head = slice(0, groups.P)
+    G, K, P, C = groups.G, groups.K, groups.P, groups.C
+    heads, kinds, width = query.shape[1], key.shape[1], query.shape[-1]
+    share = heads // kinds
     prompts = functional.scaled_dot_product_attention(
-        query[:, :, head],
-        key[:, :, head],
-        value[:, :, head],
+        query[:, :, :P],
+        key[:, :, :P],
+        value[:, :, :P],
         is_causal=True,
         dropout_p=dropout,
         scale=scaling,
         enable_gqa=share > 1,
     )
+    queries, *others = (x.transpose(1, 2) for x in (query, key, value))
+    folded = groups.rows(queries).view(G * K, C, kinds, share, width).permute(0, 2, 3, 1, 4)
     keys, values = (
-        torch.cat([x[:, None, :, head].expand(-1, groups.K, -1, -1, -1), groups.rows(x)], 3)
-        for x in (key, value)
+        torch.cat([x[:, None, :P].expand(-1, K, -1, -1, -1), groups.rows(x)], 2).flatten(0, 1)
+        for x in others
     )
-    candidates = functional.scaled_dot_product_attention(
-        groups.rows(query, share).flatten(0, 1),
-        keys.flatten(0, 1),
-        values.flatten(0, 1),
-        attn_mask=groups.bias(query.dtype, share),
-        dropout_p=dropout,
-        scale=scaling,
-    )
-    rows = candidates.view(groups.G, groups.K, *candidates.shape[1:])
-    return groups.sequence(prompts, rows).transpose(1, 2).contiguous(), None
+    with sdpa_kernel(KERNELS):
+        candidates = functional.scaled_dot_product_attention(
+            folded.reshape(G * K, kinds, share * C, width),
+            keys.transpose(1, 2),
+            values.transpose(1, 2),
+            attn_mask=groups.bias(query.dtype, share),
+            dropout_p=dropout,
+            scale=scaling,
+        )
+    rows = candidates.view(G * K, kinds, share, C, width).permute(0, 3, 1, 2, 4)
+    return groups.sequence(prompts.transpose(1, 2), rows.reshape(G, K, C, heads, width)), None
 
 
 def use(model: Any) -> None:
