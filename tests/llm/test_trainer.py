@@ -117,6 +117,27 @@ def test_regrouping_keeps_every_row_and_makes_groups_whole() -> None:
     assert all((batch["x"] == 10 * batch["row"]).all() for batch in found)
 
 
+def test_cudnn_attends_for_samples_and_never_for_a_gradient(tmp_path: Path) -> None:
+    made = trainer(tmp_path, max_steps=1)
+    allowed: dict[str, bool] = {}
+    sampler, forward = made.sampler, made._forward
+    assert sampler is not None
+
+    def sampled(*given: Any) -> Any:
+        allowed["sample"] = torch.backends.cuda.cudnn_sdp_enabled()
+        return sampler(*given)
+
+    def trained(*given: Any, **options: Any) -> Any:
+        allowed["train"] = torch.backends.cuda.cudnn_sdp_enabled()
+        return forward(*given, **options)
+
+    sampled.sampled = 0  # type: ignore[attr-defined]
+    made.sampler, made._forward = sampled, trained
+    made.train()
+    assert allowed == {"sample": True, "train": False}
+    assert torch.backends.cuda.cudnn_sdp_enabled()
+
+
 def test_a_step_with_a_nan_is_skipped_counted_and_traced_to_its_group(tmp_path: Path) -> None:
     made = trainer(
         tmp_path, max_steps=3, per_device_train_batch_size=2, gradient_accumulation_steps=4

@@ -7,13 +7,13 @@ of the whole sequence. transformers knows it by name; without a layout it is tor
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
 from torch.autograd.function import once_differentiable
 from torch.nn import functional
-from torch.nn.attention import SDPBackend, sdpa_kernel
 from transformers import AttentionInterface, AttentionMaskInterface
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import sdpa_mask
@@ -23,8 +23,6 @@ NAME = "tpo_groups"
 """What transformers calls it."""
 PLAIN = "sdpa"
 """What it stands in for."""
-KERNELS = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
-"""All but cuDNN's: with a mask its gradient is NaN at some lengths (pytorch issue 196678)."""
 ALIGNED = 8
 """Keys come in multiples of this, which is the width of mask that a GPU's fast kernels want."""
 
@@ -152,17 +150,31 @@ def attend(
         torch.cat([x[:, None, :P].expand(-1, K, -1, -1, -1), groups.rows(x)], 2).flatten(0, 1)
         for x in others
     )
-    with sdpa_kernel(KERNELS):
-        candidates = functional.scaled_dot_product_attention(
-            folded.reshape(G * K, kinds, share * C, width),
-            keys.transpose(1, 2),
-            values.transpose(1, 2),
-            attn_mask=groups.bias(query.dtype, share),
-            dropout_p=dropout,
-            scale=scaling,
-        )
+    candidates = functional.scaled_dot_product_attention(
+        folded.reshape(G * K, kinds, share * C, width),
+        keys.transpose(1, 2),
+        values.transpose(1, 2),
+        attn_mask=groups.bias(query.dtype, share),
+        dropout_p=dropout,
+        scale=scaling,
+    )
     rows = candidates.view(G * K, kinds, share, C, width).permute(0, 3, 1, 2, 4)
     return groups.sequence(prompts.transpose(1, 2), rows.reshape(G, K, C, heads, width)), None
+
+
+cudnn_allowed: Callable[[], bool] = torch.backends.cuda.cudnn_sdp_enabled
+"""Whether torch may attend with cuDNN."""
+
+
+@contextmanager
+def cudnn(allowed: bool) -> Iterator[None]:
+    """Let torch attend with cuDNN or not: its gradient is NaN for some masks (pytorch issue 196678)."""
+    before = cudnn_allowed()
+    torch.backends.cuda.enable_cudnn_sdp(allowed)
+    try:
+        yield
+    finally:
+        torch.backends.cuda.enable_cudnn_sdp(before)
 
 
 def use(model: Any) -> None:

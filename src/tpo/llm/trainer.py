@@ -1,9 +1,10 @@
 """TargetPolicyTrainer: TRL's GRPO trainer with the loss of any objective that needs no critic.
 
-Six hooks, each around TRL's own method: completions come from a faster sampler and their log-probs from packed
-groups where that fits, rewards are kept raw, a rollout batch becomes a `Generation`, its coefficients are kept
-up to date, and the loss is Σ sg(c)·log_prob. TRL shuffles candidates over micro-batches and ranks; as the
-coefficients are made from whole groups, the gradient is the objective's wherever rows land.
+Seven hooks, each around TRL's own method: a step keeps to kernels with a sound gradient, completions come from
+a faster sampler and their log-probs from packed groups where that fits, rewards are kept raw, a rollout batch
+becomes a `Generation`, its coefficients are kept up to date, and the loss is Σ sg(c)·log_prob. TRL shuffles
+candidates over micro-batches and ranks; as the coefficients are made from whole groups, the gradient is the
+objective's wherever rows land.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import torch
 from trl import GRPOTrainer
 
 import tpo
+from tpo.llm import attention
 from tpo.llm.config import TargetPolicyConfig
 from tpo.llm.coupling import coupled
 from tpo.llm.generation import Fit, Generation
@@ -74,6 +76,7 @@ class TargetPolicyTrainer(GRPOTrainer):  # type: ignore[misc]
         self.objective = args.build()
         self._generation: Generation | None = None
         self._watch = Watch(args.patience, self.objective)
+        self._cudnn = attention.cudnn_allowed()
         rewards = guard_all(reward_funcs, args.reward_timeout)
         super().__init__(model, rewards, args, *more, **options)
         if args.bf16 and args.spread_weights:
@@ -85,7 +88,13 @@ class TargetPolicyTrainer(GRPOTrainer):  # type: ignore[misc]
         self.skipping = SkipBrokenSteps(self)
         self.add_callback(self.skipping)
 
-    # The six hooks
+    # The seven hooks
+
+    def training_step(self, *given: Any, **options: Any) -> Tensor:
+        """Without cuDNN's attention, but for sampling: its gradient is NaN for some masks."""
+        with attention.cudnn(False):
+            loss: Tensor = super().training_step(*given, **options)
+        return loss
 
     def _generate_single_turn(
         self, prompt_ids: Any, images: Any, *more: Any, **options: Any
@@ -94,7 +103,8 @@ class TargetPolicyTrainer(GRPOTrainer):  # type: ignore[misc]
         if self.sampler is None or images is not None:
             return super()._generate_single_turn(prompt_ids, images, *more, **options)
         start, before = time.perf_counter(), self.sampler.sampled
-        found = self.sampler(prompt_ids, self.temperature)
+        with attention.cudnn(self._cudnn):
+            found = self.sampler(prompt_ids, self.temperature)
         seconds = time.perf_counter() - start
         rate = (self.sampler.sampled - before) / seconds
         self._note(rollout_time=seconds, rollout_tokens_per_second=rate)
