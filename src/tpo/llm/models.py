@@ -30,19 +30,22 @@ def prepared(model: str, folder: Path) -> str:
 
 def _convert(source: Path, folder: Path) -> None:
     import torch
+    from gguf import GGUFReader
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
-    place = str(source.parent)
+    place, fields = str(source.parent), GGUFReader(source)
     tokenizer = AutoTokenizer.from_pretrained(place, gguf_file=source.name)
     read = AutoModelForCausalLM.from_pretrained(place, gguf_file=source.name, dtype=torch.float32)
     # transformers neither saves nor trains a model that it read from GGUF, so its weights go into a clean one
     plain = {k: v for k, v in read.config.to_dict().items() if k != "quantization_config"}
-    clean = AutoModelForCausalLM.from_config(type(read.config)(**plain), dtype=torch.float32)
-    clean.load_state_dict(read.state_dict())
+    clean = type(read).from_pretrained(
+        None, config=type(read.config)(**plain), state_dict=read.state_dict(), dtype=torch.float32
+    )
     clean.generation_config = read.generation_config
-    _split_digits(tokenizer, source)
+    if _field(fields, "tokenizer.ggml.pre") == "smollm":
+        _split_digits(tokenizer)
     tokenizer.eos_token = tokenizer.convert_ids_to_tokens(
-        _field(source, "tokenizer.ggml.eos_token_id")
+        _field(fields, "tokenizer.ggml.eos_token_id")
     )
     if tokenizer.pad_token is None:
         tokenizer.pad_token = tokenizer.eos_token
@@ -60,24 +63,21 @@ def saved(folder: Path, *parts: Any) -> None:
     place.replace(folder)
 
 
-def _split_digits(tokenizer: Any, source: Path) -> None:
+def _split_digits(tokenizer: Any) -> None:
     """SmolLM reads digits one by one; the tokenizer that transformers builds from its GGUF does not."""
     from tokenizers import pre_tokenizers
 
-    if _field(source, "tokenizer.ggml.pre") == "smollm":
-        tokenizer.backend_tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
-            [
-                pre_tokenizers.Digits(individual_digits=True),
-                pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True),
-            ]
-        )
+    tokenizer.backend_tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+        [
+            pre_tokenizers.Digits(individual_digits=True),
+            pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True),
+        ]
+    )
 
 
-def _field(source: Path, name: str) -> Any:
+def _field(reader: Any, name: str) -> Any:
     """A field of a GGUF file, None where it is not there."""
-    from gguf import GGUFReader
-
-    found = GGUFReader(source).get_field(name)
+    found = reader.get_field(name)
     return None if found is None else found.contents()
 
 
