@@ -116,6 +116,15 @@ def test_a_candidate_sees_its_prompt_and_itself() -> None:
     assert found.bias(torch.float32, 3).shape == (4, 1, 3 * found.C, found.P + found.C)
 
 
+def test_the_mask_is_made_once_in_what_attention_computes_in() -> None:
+    x = torch.zeros(1)
+    assert attention._computed(x) is torch.float32
+    with torch.autocast("cpu", torch.bfloat16):
+        assert attention._computed(x) is torch.bfloat16
+    layout = attention.Layout(torch.tensor([2]), torch.tensor([[1, 3]]))
+    assert layout.bias(torch.bfloat16, 2) is layout.bias(torch.bfloat16, 2)
+
+
 def test_no_square_of_the_whole_sequence_is_computed(monkeypatch: pytest.MonkeyPatch) -> None:
     pairs = []
     plain = torch.nn.functional.scaled_dot_product_attention

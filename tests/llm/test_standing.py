@@ -123,13 +123,15 @@ def test_nothing_has_begun(tmp_path: Path) -> None:
     assert main(["report", str(tmp_path)]) == 0
 
 
-def test_a_baseline_that_solves_nothing_is_no_goal(tmp_path: Path) -> None:
+@pytest.mark.parametrize("curve", [[0.0, 0.0, 0.0], [0.5, 0.7, 0.4]], ids=["zero", "falls"])
+def test_a_baseline_that_gains_nothing_is_no_goal(tmp_path: Path, curve: list[float]) -> None:
     recipe = Recipe("m", "gsm8k", batches=4, prompts=2, group_size=4, out=str(tmp_path))
     plan = Plan(recipe, methods("tpo,grpo"))
     for one in plan.methods:
-        _left_behind(plan.run(one, 0), [0.0, 0.0, 0.0])
+        _left_behind(plan.run(one, 0), curve)
     write_json(tmp_path / "comparison.json", {"plan": plan.plain()})
     found = summary(tmp_path)
+    assert not any("rollouts" in verdict["claim"] for verdict in found["verdicts"])
     assert [one["threshold"] for one in found["methods"]] == [None, None]
     assert not any("rollouts to" in row["metric"] for row in found["table"]["rows"])
 

@@ -115,6 +115,12 @@ class Layout:
         return torch.cat([head, found[:, self.P :]], 1)
 
 
+def _computed(x: Tensor) -> torch.dtype:
+    """What attention computes x in: under autocast every layer would make a mask of its own, and keep it."""
+    device = x.device.type
+    return torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else x.dtype
+
+
 def attend(
     module: Any,
     query: Tensor,
@@ -133,8 +139,8 @@ def attend(
         )
         return found
     G, K, P, C = groups.G, groups.K, groups.P, groups.C
-    heads, kinds, width = query.shape[1], key.shape[1], query.shape[-1]
-    share = heads // kinds
+    heads, shared, width = query.shape[1], key.shape[1], query.shape[-1]
+    share = heads // shared
     prompts = functional.scaled_dot_product_attention(
         query[:, :, :P],
         key[:, :, :P],
@@ -145,20 +151,20 @@ def attend(
         enable_gqa=share > 1,
     )
     queries, *others = (x.transpose(1, 2) for x in (query, key, value))
-    folded = groups.rows(queries).view(G * K, C, kinds, share, width).permute(0, 2, 3, 1, 4)
+    folded = groups.rows(queries).view(G * K, C, shared, share, width).permute(0, 2, 3, 1, 4)
     keys, values = (
         torch.cat([x[:, None, :P].expand(-1, K, -1, -1, -1), groups.rows(x)], 2).flatten(0, 1)
         for x in others
     )
     candidates = functional.scaled_dot_product_attention(
-        folded.reshape(G * K, kinds, share * C, width),
+        folded.reshape(G * K, shared, share * C, width),
         keys.transpose(1, 2),
         values.transpose(1, 2),
-        attn_mask=groups.bias(query.dtype, share),
+        attn_mask=groups.bias(_computed(query), share),
         dropout_p=dropout,
         scale=scaling,
     )
-    rows = candidates.view(G * K, kinds, share, C, width).permute(0, 3, 1, 2, 4)
+    rows = candidates.view(G * K, shared, share, C, width).permute(0, 3, 1, 2, 4)
     return groups.sequence(prompts.transpose(1, 2), rows.reshape(G, K, C, heads, width)), None
 
 
@@ -167,12 +173,15 @@ cudnn_allowed: Callable[[], bool] = torch.backends.cuda.cudnn_sdp_enabled
 
 
 @contextmanager
-def cudnn(allowed: bool) -> Iterator[None]:
-    """Let torch attend with cuDNN or not: its gradient is NaN for some masks (pytorch issue 196678)."""
+def cudnn(allowed: bool) -> Iterator[bool]:
+    """Let torch attend with cuDNN or not, and give what was allowed before.
+
+    With a mask, cuDNN's gradient is NaN at some lengths (pytorch issue 196678).
+    """
     before = cudnn_allowed()
     torch.backends.cuda.enable_cudnn_sdp(allowed)
     try:
-        yield
+        yield before
     finally:
         torch.backends.cuda.enable_cudnn_sdp(before)
 

@@ -79,7 +79,7 @@ class Decoder:
         self.rows, self.width = rows, width
         length = -(-(width + tokens) // ALIGNED) * ALIGNED
         self.slots = Slots(like, rows, length)
-        self.mask = additive(torch.zeros(rows, 1, 1, length, device=device) > 0, like.dtype)
+        self.mask = torch.full((rows, 1, 1, length), -torch.inf, dtype=like.dtype, device=device)
         self.mask[..., 0] = 0.0  # so that recording the graph attends to something
         self.position = torch.zeros(rows, 1, dtype=torch.long, device=device)
         self.token = torch.full((rows, 1), pad, device=device)

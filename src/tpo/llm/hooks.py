@@ -15,6 +15,7 @@ from tpo.llm.sampler import Sampler, fits
 Tensor = torch.Tensor
 
 HOOKS = (
+    "training_step",
     "_generate_single_turn",
     "_calculate_rewards",
     "_generate_and_score_completions",
@@ -87,6 +88,7 @@ def packs(trainer: Any) -> bool:
     return bool(
         trainer.args.shared_prompts
         and trainer.accelerator.num_processes == 1
+        and _is_whole(trainer)
         and not getattr(trainer, "use_liger_kernel", False)
         and not trainer.args.cast_lm_head_to_fp32
         and fits(model)
@@ -94,12 +96,16 @@ def packs(trainer: Any) -> bool:
     )
 
 
+def _is_whole(trainer: Any) -> bool:
+    """Whether each process holds all of the weights: no FSDP, no DeepSpeed."""
+    return trainer.accelerator.distributed_type.value in ("NO", "MULTI_GPU", "MULTI_CPU")
+
+
 def sampler_of(trainer: Any) -> Sampler | None:
     """The sampler for what a trainer asks of rollouts; None where only TRL's own way does that."""
     args, config = trainer.args, trainer.generation_config
     model = trainer.accelerator.unwrap_model(trainer.model)
     plain = {"top_p": 1.0, "top_k": 0, "min_p": None, "repetition_penalty": 1.0}
-    whole = trainer.accelerator.distributed_type.value in ("NO", "MULTI_GPU", "MULTI_CPU")
     other = args.generation_kwargs or args.cache_implementation or args.cast_lm_head_to_fp32
     if (
         not args.fast_sampling
@@ -107,7 +113,7 @@ def sampler_of(trainer: Any) -> Sampler | None:
         or getattr(args, "use_transformers_continuous_batching", False)
         or other
         or any(getattr(trainer, name) != value for name, value in plain.items())
-        or not whole
+        or not _is_whole(trainer)
         or not fits(model)
     ):
         return None

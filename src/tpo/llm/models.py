@@ -38,15 +38,21 @@ def _convert(source: Path, folder: Path) -> None:
     read = AutoModelForCausalLM.from_pretrained(place, gguf_file=source.name, dtype=torch.float32)
     # transformers neither saves nor trains a model that it read from GGUF, so its weights go into a clean one
     plain = {k: v for k, v in read.config.to_dict().items() if k != "quantization_config"}
-    clean = type(read).from_pretrained(
-        None, config=type(read.config)(**plain), state_dict=read.state_dict(), dtype=torch.float32
+    clean, info = type(read).from_pretrained(
+        None,
+        config=type(read.config)(**plain),
+        state_dict=read.state_dict(),
+        dtype=torch.float32,
+        output_loading_info=True,
     )
+    if info["missing_keys"]:
+        raise ValueError(f"{source} lacks {', '.join(sorted(info['missing_keys']))}")
     clean.generation_config = read.generation_config
     if _field(fields, "tokenizer.ggml.pre") == "smollm":
         _split_digits(tokenizer)
-    tokenizer.eos_token = tokenizer.convert_ids_to_tokens(
-        _field(fields, "tokenizer.ggml.eos_token_id")
-    )
+    end = _field(fields, "tokenizer.ggml.eos_token_id")
+    if end is not None:
+        tokenizer.eos_token = tokenizer.convert_ids_to_tokens(end)
     if tokenizer.pad_token is None:
         tokenizer.pad_token = tokenizer.eos_token
     saved(folder, tokenizer, clean)

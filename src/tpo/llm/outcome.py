@@ -26,7 +26,7 @@ EVALUATED = {
 """Curves of the evaluations."""
 POINTS = 200
 """At most so many points of a curve go into the summary."""
-TABLE = ("method", "metric", "mean", "median", "iqm", "iqm_low", "iqm_high", "best", "n")
+TABLE = ("method", "metric", "mean", "median", "iqm", "iqm_low", "iqm_high", "n")
 
 
 def records(plan: Plan) -> dict[Method, list[Record]]:

@@ -21,7 +21,6 @@ from tpo.llm.attention import Layout
 Tensor = torch.Tensor
 SLICE = 2048
 """Tokens whose distribution over the vocabulary is held at a time."""
-PROMPT = -1
 
 
 class Packed(NamedTuple):
@@ -76,39 +75,21 @@ def packed(
     n, C = completions.shape
     G, device = n // K, completions.device
     first, first_mask = prompts[::K], prompt_mask[::K].bool()
-    P = first.shape[1]
     length = first_mask.sum(-1, keepdim=True)
     ids = torch.cat([first, completions.reshape(G, K * C)], 1)
     filled = torch.cat([first_mask, mask.reshape(G, K * C).bool()], 1)
-    owner = torch.cat(
-        [
-            torch.full((P,), PROMPT, device=device),
-            torch.arange(K, device=device).repeat_interleave(C),
-        ]
-    ).expand(G, -1)
     within = torch.arange(C, device=device).repeat(K)
-    positions = torch.cat([first_mask.cumsum(-1) - 1, length + within], 1)
-    source = torch.cat([torch.full((G, P), PROMPT, device=device),
-                        torch.arange(n * C, device=device).reshape(G, K * C)], 1)  # fmt: skip
+    positions = torch.cat([first_mask.cumsum(-1) - 1, length + within], 1).clamp(min=0)
 
     layout = Layout(length[:, 0], mask.reshape(G, K, C).sum(-1))
     order = torch.argsort(~filled, dim=1, stable=True)[:, : layout.S]
-    ids, filled, owner, positions, source = (
-        x.gather(1, order) for x in (ids, filled, owner, positions, source)
-    )
-    S = layout.S
-    here = torch.arange(S, device=device)
-    previous = torch.where(positions == length, length - 1, here - 1)
-    candidate = (owner != PROMPT) & filled
-    row = torch.arange(G, device=device)[:, None] * S
-    return Packed(
-        ids,
-        positions.clamp(min=0),
-        layout,
-        (row + previous)[candidate],
-        (row + here)[candidate],
-        source[candidate],
-    )
+    ids, positions = ids.gather(1, order), positions.gather(1, order)
+    at = layout.own.nonzero()[:, 0]
+    went = layout.to_sequence[at]
+    row, t = went // layout.C, went % layout.C
+    prompt_end = (layout.S * torch.arange(G, device=device) + length[:, 0] - 1)[row // K]
+    before = torch.where(t == 0, prompt_end, at - 1)
+    return Packed(ids, positions, layout, before, at, row * C + t)
 
 
 def log_probs(

@@ -149,7 +149,7 @@ class Reader:
             self._place[name].copy_(weight)
 
     def __call__(self, ids: Tensor, positions: Tensor, mask: Tensor, cache: Cache) -> Tensor:
-        """Logits [n, V] behind the last of the tokens [n, q]; `mask` [n, 1, q, L] is added to attention."""
+        """Logits [n, V] behind the last of the tokens [n, q]; `mask` [n, 1, q, L] as torch attends with it."""
         x = self.embedding[ids]
         cos, sin = self.rope(x, positions)
         half = self.width // 2

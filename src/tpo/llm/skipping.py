@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 from transformers import TrainerCallback
 
+from tpo.llm import attention
+
 if TYPE_CHECKING:
     from tpo.llm.generation import Generation
 
@@ -95,9 +97,10 @@ class SkipBrokenSteps(TrainerCallback):  # type: ignore[misc]
             for k, x in part.inputs.items()
         }
         weights = [p for p in model.parameters() if p.requires_grad]
-        log_probs = self.trainer._forward(model, inputs)[0]
-        loss = (part.c[own] * log_probs).sum()
-        gradients = torch.autograd.grad(loss, weights, allow_unused=True)
+        with attention.cudnn(False):
+            log_probs = self.trainer._forward(model, inputs)[0]
+            loss = (part.c[own] * log_probs).sum()
+            gradients = torch.autograd.grad(loss, weights, allow_unused=True)
         return all(bool(g.isfinite().all()) for g in gradients if g is not None)
 
 

@@ -143,7 +143,6 @@ def _row(method: str, metric: str, values: np.ndarray) -> dict[str, Any]:
         "iqm": float(iqm(values)),
         "iqm_low": low,
         "iqm_high": high,
-        "best": float(values.max()),
         "n": len(values),
         "values": values.tolist(),
     }
@@ -160,13 +159,17 @@ def verdicts(plan: Plan, standing: Sequence[Standing]) -> list[dict[str, str]]:
     for one in standing:
         if one is baseline:
             continue
-        goal = f" {one.threshold:.1%}" if one.threshold is not None else " the threshold"
-        for metric, words in (
-            (ROLLOUTS, f"reaches{goal} of held-out samples with fewer rollouts than {name}"),
-            (ERROR, f"ends with a lower error of held-out samples than {name}"),
-        ):
-            text = f"{one.method.label} {words}"
-            claim = Claim(text, one.method.name, than=(baseline.method.name,), metric=metric)
+        words = {ERROR: f"ends with a lower error of held-out samples than {name}"}
+        if (goal := one.threshold) is not None:
+            faster = f"reaches {goal:.1%} of held-out samples with fewer rollouts than {name}"
+            words = {ROLLOUTS: faster, **words}
+        for metric, text in words.items():
+            claim = Claim(
+                f"{one.method.label} {text}",
+                one.method.name,
+                than=(baseline.method.name,),
+                metric=metric,
+            )
             found.append(verdict(claim, outcomes))
     return found
 

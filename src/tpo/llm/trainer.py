@@ -91,8 +91,8 @@ class TargetPolicyTrainer(GRPOTrainer):  # type: ignore[misc]
     # The seven hooks
 
     def training_step(self, *given: Any, **options: Any) -> Tensor:
-        """Without cuDNN's attention, but for sampling: its gradient is NaN for some masks."""
-        with attention.cudnn(False):
+        """Without cuDNN's attention, but for sampling: with a mask, its gradient is NaN at some lengths."""
+        with attention.cudnn(False) as self._cudnn:
             loss: Tensor = super().training_step(*given, **options)
         return loss
 
@@ -100,10 +100,10 @@ class TargetPolicyTrainer(GRPOTrainer):  # type: ignore[misc]
         self, prompt_ids: Any, images: Any, *more: Any, **options: Any
     ) -> Any:
         """A completion for each row; by the sampler where it fits."""
-        if self.sampler is None or images is not None:
-            return super()._generate_single_turn(prompt_ids, images, *more, **options)
-        start, before = time.perf_counter(), self.sampler.sampled
         with attention.cudnn(self._cudnn):
+            if self.sampler is None or images is not None:
+                return super()._generate_single_turn(prompt_ids, images, *more, **options)
+            start, before = time.perf_counter(), self.sampler.sampled
             found = self.sampler(prompt_ids, self.temperature)
         seconds = time.perf_counter() - start
         rate = (self.sampler.sampled - before) / seconds
