@@ -1,14 +1,19 @@
-"""A language model for a laptop: 0.9M parameters that know the form of an answer, not the answer.
+r"""A language model for a laptop: 0.9M parameters that know the form of an answer, not the answer.
 
 It learns by imitation to answer "Reverse the letters. abcde" with those letters in random order, so that one
 sample in 120 is right by luck, and the rest is left to reinforcement learning. Two minutes on one core:
 
     python examples/small_model.py small
-    tpo train --model small --task toy:reverse --task-options '{"length": 5, "examples": 0}' --max-tokens 8 \\
+    tpo train --model small --task toy:reverse --task-options '{"length": 5, "examples": 0}' --max-tokens 8 \
         --micro-batch 256 --batches 75 --learning-rate 1e-4 --compare tpo:iterations=4,grpo:iterations=4
+
+With 4 letters, two more or less, some questions are easy and some hard, as in real data:
+
+    python examples/small_model.py mixed --letters 4 --spread 2 --steps 1600
+    tpo train --model mixed --task toy:reverse --task-options '{"length": 4, "spread": 2, "examples": 0}' ...
 """
 
-import sys
+from argparse import ArgumentParser
 from random import Random
 
 import torch
@@ -17,7 +22,7 @@ from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from tpo.llm.toys import LETTERS, reverse
 
-STEPS, BATCH, RATE = 800, 96, 3e-3
+BATCH, RATE = 96, 3e-3
 USER, BOT, END = "<user>", "<bot>", "<end>"
 QUESTION = str(reverse.__doc__)
 TEMPLATE = (
@@ -42,14 +47,15 @@ def tokenizer() -> PreTrainedTokenizerFast:
     )
 
 
-def examples(draw: Random, letters: int) -> list[tuple[str, str]]:
-    """Questions, and their letters in random order."""
+def examples(draw: Random, letters: int, spread: int) -> list[tuple[str, str]]:
+    """Questions of one length, and their letters in random order."""
+    letters += draw.randint(-spread, spread) if spread else 0
     asked = [reverse(draw, letters)[0] for _ in range(BATCH)]
     shuffled = ["".join(draw.sample(x, letters)) for x in asked]
     return [(f"{USER}{QUESTION} {x}{BOT}", y + END) for x, y in zip(asked, shuffled, strict=True)]
 
 
-def main(folder: str, letters: int, steps: int) -> None:
+def main(folder: str, letters: int, spread: int, steps: int) -> None:
     torch.manual_seed(0)
     tok, draw = tokenizer(), Random(1)
     model = LlamaForCausalLM(
@@ -71,7 +77,7 @@ def main(folder: str, letters: int, steps: int) -> None:
         optimizer, lambda i: min(1, (i + 1) / 100) * (1.02 - i / steps)
     )
     for i in range(steps):
-        asked = examples(draw, letters)
+        asked = examples(draw, letters, spread)
         ids = torch.tensor([tok.encode(q + a) for q, a in asked])
         labels = ids.clone()
         labels[:, : len(tok.encode(asked[0][0]))] = -100  # the question is not learned
@@ -89,5 +95,9 @@ def main(folder: str, letters: int, steps: int) -> None:
 
 
 if __name__ == "__main__":
-    given = dict(zip(("folder", "letters", "steps"), sys.argv[1:], strict=False))
-    main(given.get("folder", "small"), int(given.get("letters", 5)), int(given.get("steps", STEPS)))
+    parser = ArgumentParser(description="Make a small model of letters.")
+    parser.add_argument("folder", nargs="?", default="small")
+    parser.add_argument("--letters", type=int, default=5)
+    parser.add_argument("--spread", type=int, default=0, help="letters more or less")
+    parser.add_argument("--steps", type=int, default=800)
+    main(**vars(parser.parse_args()))

@@ -70,7 +70,7 @@ def test_no_machine_or_private_traces() -> None:
 
 @pytest.mark.parametrize("path", sorted((ROOT / "examples").glob("*.py")), ids=lambda p: p.stem)
 def test_examples_run(path: Path, tmp_path: Path) -> None:
-    short = {"small_model": ["small", "5", "2"]}  # two steps instead of two minutes
+    short = {"small_model": ["small", "--steps", "2"]}  # two steps instead of two minutes
     command = [sys.executable, str(path), *short.get(path.stem, [])]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
     assert done.returncode == 0, done.stderr

@@ -252,8 +252,13 @@ def test_the_small_model_writes_as_the_toy_asks() -> None:
         )
         assert len(ids) == 1 + 1 + 1 + 5 + 1
         assert tokenizer.decode(tokenizer.encode(row["answer"])) == row["answer"]
-    for question, answer in own["examples"](Random(0), 5):
+    for question, answer in own["examples"](Random(0), 5, 0):
         letters = question[-10:-5]
         assert sorted(letters) == sorted(answer.removesuffix("<end>"))
         assert len(tokenizer.encode(question + answer)) == 9 + 6
     assert len(tokenizer.encode("thers")) == 5
+
+
+def test_toys_of_unequal_difficulty() -> None:
+    asked = task("toy:reverse", {"length": 4, "spread": 2, "examples": 0}, size=60, held_out=1)
+    assert {len(answer) for answer in asked.train["answer"]} == {2, 3, 4, 5, 6}

@@ -26,9 +26,14 @@ def _joined(values: Any) -> str:
     return " ".join(map(str, values))
 
 
-def sort(draw: Random, length: int = 4) -> tuple[str, str]:
+def _about(draw: Random, length: int, spread: int) -> int:
+    """A length that is at most so much shorter or longer, for questions of unequal difficulty."""
+    return length + draw.randint(-spread, spread) if spread else length
+
+
+def sort(draw: Random, length: int = 4, spread: int = 0) -> tuple[str, str]:
     """Sort the numbers from small to large."""
-    x = _numbers(draw, length)
+    x = _numbers(draw, _about(draw, length, spread))
     return _joined(x), _joined(sorted(x))
 
 
@@ -44,22 +49,24 @@ def add(draw: Random) -> tuple[str, str]:
     return f"{a} + {b} + {c}", f"{a} + {b} = {a + b}, {a + b} + {c} = {a + b + c}"
 
 
-def digits(draw: Random, length: int = 4) -> tuple[str, str]:
+def digits(draw: Random, length: int = 4, spread: int = 0) -> tuple[str, str]:
     """Add the digits."""
-    x = [draw.randint(1, 9) for _ in range(length)]
+    x = [draw.randint(1, 9) for _ in range(_about(draw, length, spread))]
     return _joined(x), str(sum(x))
 
 
-def reverse(draw: Random, length: int = 4) -> tuple[str, str]:
+def reverse(draw: Random, length: int = 4, spread: int = 0) -> tuple[str, str]:
     """Reverse the letters."""
-    x = draw.sample(LETTERS, length)  # no palindromes: a model that copies would be right
+    x = draw.sample(
+        LETTERS, _about(draw, length, spread)
+    )  # no palindromes: a model that copies would be right
     return "".join(x), "".join(reversed(x))
 
 
-def count(draw: Random, length: int = 32) -> tuple[str, str]:
+def count(draw: Random, length: int = 32, spread: int = 4) -> tuple[str, str]:
     """Count from the first number to the second, every number once."""
     a = draw.randint(1, 60)
-    b = a + length + draw.randint(-4, 4)
+    b = a + _about(draw, length, spread)
     return f"{a} to {b}", _joined(range(a, b + 1))
 
 
