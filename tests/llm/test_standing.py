@@ -69,7 +69,10 @@ def test_rollouts_to_a_threshold_by_hand(tmp_path: Path) -> None:
     assert rows["grpo", "mean sampled accuracy %"]["values"] == pytest.approx([30, 30, 70 / 3])
     assert rows["grpo", "peak memory GB"]["mean"] == 2
     verdicts = found["verdicts"]
-    assert [v["status"] for v in verdicts[:2]] == ["holds", "holds"]
+    assert [v["status"] for v in verdicts[:2]] == [
+        "undecided",
+        "undecided",
+    ]  # three seeds, one far out
     assert len(verdicts) == 4
     assert (
         "13 rollouts (median 13) against GRPO 31 rollouts (median 26) (n = 3)"

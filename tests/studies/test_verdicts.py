@@ -10,8 +10,8 @@ def outcome(method, values, done=True, **coords):
     return Outcome(coords, method, method.upper(), done, lambda metric: np.asarray(values, float))
 
 
-LOW = [0.01, 0.02, 0.03]
-HIGH = [0.8, 0.9, 0.95]
+LOW = [0.01, 0.012, 0.014]
+HIGH = [0.8, 0.82, 0.84]
 
 
 def status(claim, *outcomes):
@@ -30,6 +30,15 @@ def test_seeds_that_overlap_decide_nothing():
     found = verdict(claim, [outcome("tpo", mixed), outcome("grpo", [0.9, 0.0, 0.9])])
     assert found["status"] == "undecided"
     assert "within the noise" in found["detail"]
+
+
+def test_three_that_agree_and_differ_widely_decide_nothing_and_six_do():
+    claim = Claim("TPO lowest", "tpo")
+    far_out = [0.03, 0.04, 0.9, 0.05, 0.06, 0.8]
+    for n, expected in ((3, "undecided"), (5, "undecided"), (6, "holds")):
+        both = outcome("tpo", [0.02] * n), outcome("grpo", far_out[:n])
+        assert status(claim, *both) == expected
+    assert status(claim, outcome("tpo", far_out), outcome("grpo", [0.02] * 6)) == "does not hold"
 
 
 @pytest.mark.parametrize("scale", [1.0, 1e-4])
@@ -109,7 +118,7 @@ def test_versus_compares_a_method_with_itself_elsewhere():
 
 @pytest.mark.parametrize(
     ("rule", "value", "expected"),
-    [("below", 0.1, "holds"), ("below", 0.005, "does not hold"), ("below", 0.02, "undecided"),
+    [("below", 0.1, "holds"), ("below", 0.005, "does not hold"), ("below", 0.012, "undecided"),
      ("above", 0.005, "holds"), ("above", 0.1, "does not hold")],
 )  # fmt: skip
 def test_against_a_number(rule, value, expected):

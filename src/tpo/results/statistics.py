@@ -14,12 +14,19 @@ import numpy as np
 RESAMPLES = 2000
 CONFIDENCE = 0.95
 
+STUDENT = (
+    12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228,
+    2.201, 2.179, 2.160, 2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086,
+    2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042,
+)  # fmt: skip
+"""What 95% of Student's distribution lies within, for 1 to 30 degrees of freedom; 1.96 for infinitely many."""
+
 Statistic = Callable[[np.ndarray], np.ndarray]
 """From [..., n] to [...]."""
 
 
 class Interval(NamedTuple):
-    """A percentile bootstrap interval; both NaN where there is one seed only."""
+    """An interval; both NaN where there is one seed only."""
 
     low: float
     high: float
@@ -66,14 +73,29 @@ def resampled(strata: Sequence[np.ndarray], seed: int = 0) -> np.ndarray:
     return np.concatenate(parts, axis=-1)
 
 
+def of_mean(x: np.ndarray) -> Interval:
+    """Student's 95% interval of the mean of x.
+
+    Of few values the bootstrap is far too sure: with no effect its interval is off zero 27 times in 100 for 3
+    normal values, 16 for 5, 9 for 10.
+    """
+    x = np.asarray(x, float)
+    n = len(x)
+    if n < 2:
+        return Interval(np.nan, np.nan)
+    t = STUDENT[n - 2] if n - 2 < len(STUDENT) else 1.96 * (1 + 1.21 / (n - 1))
+    reach = t * float(x.std(ddof=1)) / n**0.5
+    return Interval(float(x.mean()) - reach, float(x.mean()) + reach)
+
+
 def difference(left: np.ndarray, right: np.ndarray) -> Interval:
-    """The bootstrap interval of the mean of left - right, seed by seed.
+    """`of_mean` of left - right, seed by seed.
 
     Runs of one seed share their data and, under one policy, their start. Where one side has more
     seeds, its first are taken.
     """
     n = min(len(left), len(right))
-    return interval([np.asarray(left, float)[:n] - np.asarray(right, float)[:n]], mean)
+    return of_mean(np.asarray(left, float)[:n] - np.asarray(right, float)[:n])
 
 
 def rerun_weights(n: int, seed: int = 0) -> np.ndarray:

@@ -1,9 +1,9 @@
 """Claims and what the seeds say of them: holds, does not hold, or undecided.
 
-A comparison is decided by the 95% bootstrap interval of the mean difference, seed by seed. On one side
-of zero: holds, or does not hold. Around zero, but within LEVEL of the larger mean: level, and the lowest
-may be shared, though the first may not. Wider: undecided, as are fewer than LEAST seeds and a run that
-has not finished.
+A comparison is decided by the differences seed by seed. Student's 95% interval of their mean on one side of
+zero, or all of at least AGREEING seeds on one side: holds, or does not hold. Around zero, but within LEVEL of the
+larger mean: level, and the lowest may be shared, though the first may not. Wider: undecided, as are fewer than
+LEAST seeds and a run that has not finished.
 """
 
 from __future__ import annotations
@@ -14,9 +14,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tpo.results.statistics import difference, interval, mean
+from tpo.results.statistics import difference, of_mean
 
 LEAST = 3
+AGREEING = 6
+"""So many differences have one sign by chance 1 time in 32; few of them can be far out and the interval wide."""
 LEVEL = 0.05
 COUNTS = ("steps", "rollouts")
 STRICT = (*COUNTS, "held-out error")
@@ -126,9 +128,10 @@ def compare(left: Outcome, right: Outcome, metric: str) -> Ruling:
         return Ruling(OPEN, f"{words}, fewer than {LEAST} seeds")
     low, high = difference(a, b)
     level = LEVEL * max(abs(a.mean()), abs(b.mean()))
-    if high < 0:
+    many = len(a) >= AGREEING
+    if high < 0 or (many and (a < b).all()):
         return Ruling(HOLDS, words)
-    if low > 0:
+    if low > 0 or (many and (a > b).all()):
         return Ruling(FAILS, words)
     if metric not in STRICT and -level <= low and high <= level:
         return Ruling(HOLDS, f"{words}, level")
@@ -150,7 +153,7 @@ def _against_value(left: Outcome, claim: Claim) -> Ruling:
     words = f"{place}{left.label} {_shown(claim.metric, x)} (n = {len(x)})"
     if len(x) < LEAST:
         return Ruling(OPEN, f"{words}, fewer than {LEAST} seeds")
-    low, high = interval([x], mean)
+    low, high = of_mean(x)
     under, over = high < claim.value, low > claim.value
     if claim.rule == "above":
         under, over = over, under

@@ -35,8 +35,8 @@ way from the start to where GRPO ends (of samples, with one pass or several, whi
 brackets how many seeds reach that by themselves; × GRPO is what part that is of the same GRPO's. Entropy is
 of the last tenth of training; informative are groups whose scores differ, over all of training; KL is from
 the start to the end. Seconds and GB are a run's own, and runs at the same time share a device. A verdict
-rests on the 95% bootstrap interval of the difference, seed by seed, where a seed that never reaches the
-accuracy counts with one rollout batch more than the budget."""
+rests on Student's 95% interval of the difference, seed by seed, where a seed that never reaches the
+accuracy counts with one rollout batch more than the budget; three seeds decide little."""
 
 COLUMNS = {
     "final sampled accuracy %": "sampled %",

@@ -37,9 +37,9 @@ Every number that the TPO paper (arXiv 2604.06159) and its talk give, beside our
 from the summaries in `docs/evidence`, which `tpo evidence DIR` takes from the folders of finished runs;
 remarks come from `docs/evidence/notes.md`. Nothing was tuned to match. The command under a table runs
 it again; on another device the same seeds give other curves (rounding decides early, see
-`docs/lab.md`), so compare distributions over seeds, not seeds. A claim holds, or does not, when the 95%
-bootstrap interval of the difference, seed by seed, lies on one side of zero; level means within a
-twentieth of the larger mean."""
+`docs/lab.md`), so compare distributions over seeds, not seeds. A claim holds, or does not, when
+Student's 95% interval of the difference, seed by seed, lies on one side of zero, or all of six seeds or
+more do; level means within a twentieth of the larger mean."""
 
 HIGHLIGHTS: tuple[tuple[str, Mapping[str, Any]], ...] = (
     ("terminal", {"H": 10, "matching": "prompt"}),
