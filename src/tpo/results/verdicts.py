@@ -1,9 +1,9 @@
 """Claims and what the seeds say of them: holds, does not hold, or undecided.
 
-A comparison is decided by the differences seed by seed. Student's 95% interval of their mean on one side of
-zero, or all of at least AGREEING seeds on one side: holds, or does not hold. Around zero, but within LEVEL of the
-larger mean: level, and the lowest may be shared, though the first may not. Wider: undecided, as are fewer than
-LEAST seeds and a run that has not finished.
+A comparison is decided by the differences, seed by seed. Student's 95% interval of their mean on one side of
+zero, or all of at least AGREEING seeds on one side: holds, or does not hold. Around zero, but within LEVEL of
+the larger mean: level, and the lowest may be shared, though the first may not. Wider: undecided, as are fewer
+than LEAST seeds and a run that has not finished.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tpo.results.statistics import difference, of_mean
 
 LEAST = 3
 AGREEING = 6
-"""So many differences have one sign by chance 1 time in 32; few of them can be far out and the interval wide."""
+"""So many have one sign by chance 1 time in 32, and one far out makes the interval wide."""
 LEVEL = 0.05
 COUNTS = ("steps", "rollouts")
 STRICT = (*COUNTS, "held-out error")
