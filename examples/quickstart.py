@@ -15,7 +15,7 @@ def log_probs() -> torch.Tensor:
     return logits.log_softmax(-1).gather(-1, actions)[..., 0]
 
 
-objective = tpo.objective("tpo", score="mean")  # or "grpo", "lpo", ...: see tpo.objectives()
+objective = tpo.objective("tpo", score="ratio")  # or "grpo", "lpo", ...: see tpo.objectives()
 group = tpo.Group(log_probs_old=log_probs().detach(), scores=scores)
 signal = objective.prepare(group)  # the target q, frozen
 optimizer = torch.optim.Adam([logits], lr=0.1)
@@ -25,5 +25,6 @@ for _ in range(20):
     loss.backward()
     optimizer.step()
 
-distance = tpo.diagnostics.kl(signal.q, log_probs().detach().mean(-1)).mean()
+log_ratios = (log_probs().detach() - group.log_probs_old).sum(-1)
+distance = tpo.diagnostics.kl(signal.q, log_ratios).mean()
 print(f"KL(q‖p) after 20 epochs: {distance:.4f}")

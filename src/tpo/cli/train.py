@@ -37,7 +37,7 @@ _OPTIONS: dict[str, tuple[Any, str]] = {
     "hint": (str, "added to every prompt"),
     "extract": (str, "how a gym answer is found: tag, number or text (tag)"),
     "threshold": (float, "a score above it counts 1, any other 0"),
-    "size": (int, "prompts of a gym task (2000)"),
+    "size": (int, "prompts of a gym task or a toy (2000)"),
     "held_out": (int, "prompts kept for evaluation (100)"),
     "eval_every": (int, "steps between evaluations (before and after only)"),
     "eval_samples": (int, "completions per held-out prompt for pass@k (8)"),

@@ -88,7 +88,7 @@ def summary(folder: str | Path) -> dict[str, Any]:
         "methods": [one.plain() for one in standing],
         "tuning": tuning,
         "failures": failures,
-        "provenance": (complete[0]["provenance"] if complete else {}) | {"seeds": plan.reported},
+        "provenance": _provenance(complete) | {"seeds": plan.reported},
         "cost": {
             "seconds": sum(
                 one.result["seconds"]
@@ -96,7 +96,7 @@ def summary(folder: str | Path) -> dict[str, Any]:
                 for one in group
                 if one.result
             ),
-            "device": complete[0]["provenance"]["device"] if complete else "",
+            "device": _provenance(complete).get("device", ""),
         },
         "progress": {"cells_done": len(complete), "cells": len(everyone)},
     }
@@ -108,8 +108,17 @@ def _about(plan: Plan) -> str:
     return (
         f"{', '.join(m.name for m in plan.methods)} with the same prompts and seeds, {rollouts} rollouts "
         f"each: {recipe.batches} batches of {recipe.prompts} x {recipe.group_size}. Final accuracy is "
-        "greedy, on held-out prompts; train score is the mean of the last 100 rollout batches."
+        "greedy, on held-out prompts; train score is the mean of at most the last 100 batches."
     )
+
+
+def _provenance(results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """That of the first run, with the commits of all."""
+    known = [one["provenance"] for one in results]
+    if not known:
+        return {}
+    commits = dict.fromkeys(one["commit"] for one in known if one.get("commit"))
+    return known[0] | ({"commit": ", ".join(commits)} if commits else {})
 
 
 def _tuned(tuning: Mapping[str, Any] | None) -> list[str]:

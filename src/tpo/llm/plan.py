@@ -16,7 +16,11 @@ BATCHES = 100
 """Rollout batches of a comparison that names no number."""
 EVALUATIONS = 10
 """How often a comparison that does not say is evaluated after its start: its curves are made of them."""
-OF_A_METHOD = ("score", "eta", "objective_options")
+OF_A_METHOD = {
+    "score": "tpo:score=mean",
+    "eta": "tpo:eta=0.5",
+    "objective_options": "grpo:clip=0.1",
+}
 """Options of the recipe that a comparison takes from its methods alone."""
 ROLLOUT_BATCH = (
     "generation_batch_size", "steps_per_generation", "gradient_accumulation_steps", "max_steps",
@@ -61,11 +65,11 @@ class Plan:
                 "a comparison needs its budget in rollout batches, so that methods with other "
                 f"iterations sample as many completions: give batches, such as {BATCHES}"
             )
-        for name in OF_A_METHOD:
+        for name, example in OF_A_METHOD.items():
             if getattr(self.recipe, name) not in (None, {}):
                 raise ValueError(
                     f"{name} is {getattr(self.recipe, name)!r} for a comparison: say it with the method "
-                    "that it is for, such as tpo:score=mean"
+                    f"that it is for, such as {example}"
                 )
         for name in ROLLOUT_BATCH:
             if name in self.recipe.trl:

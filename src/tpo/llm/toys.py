@@ -104,7 +104,8 @@ def make(name: str, options: Mapping[str, Any], n: int, seed: int) -> list[Made]
             break
     else:
         raise ValueError(
-            f"toy:{name} has fewer than {n} different questions: lower size or held_out, or raise length"
+            f"toy:{name} has {len(found) - len(shown)} different questions with these task_options, and size "
+            f"and held_out ask for {n}: lower them"
         )
     asked = list(found.items())[len(shown) :]
     return [

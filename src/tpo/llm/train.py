@@ -52,13 +52,14 @@ def train(
         found: dict[str, Any] = done
         return found
     start = time.perf_counter()
+    chosen = task_of(recipe)  # before the model is read: a wrong name is found at once
     config = recipe.config()
     if config.device.type == "cuda":
         torch.cuda.reset_peak_memory_stats()  # an earlier run in this process had its own
     with config.main_process_first():
         name = models.prepared(recipe.model, base or out / "base")
     tokenizer = models.read_tokenizer(name)
-    chosen = text_task(recipe, tokenizer)
+    chosen = _for(tokenizer, chosen)
     scoring = chosen.scoring(recipe.timeout, recipe.scorers)
     scoring.check()
     trainer = make_trainer(recipe, config, name, tokenizer, chosen, scoring)
@@ -127,13 +128,12 @@ def task_of(recipe: Recipe) -> Task:
     )
 
 
-def text_task(recipe: Recipe, tokenizer: Any) -> Task:
-    """The recipe's task; its conversations become plain text for a model without a chat template."""
-    found = task_of(recipe)
+def _for(tokenizer: Any, chosen: Task) -> Task:
+    """The task with its conversations as plain text, for a model without a chat template."""
     if getattr(tokenizer, "chat_template", None):
-        return found
-    train, held_out = (_plain_prompts(part, tokenizer) for part in (found.train, found.held_out))
-    return replace(found, train=train, held_out=held_out)
+        return chosen
+    train, held_out = (_plain_prompts(part, tokenizer) for part in (chosen.train, chosen.held_out))
+    return replace(chosen, train=train, held_out=held_out)
 
 
 def _plain_prompts(part: Any, tokenizer: Any) -> Any:
