@@ -253,7 +253,7 @@ def _is_published(place: Path) -> None:
     assert main(["evidence", f"--docs={docs}", "--check"]) == 0
     page = (docs / "llm-results.md").read_text()
     assert "## both: model on task.jsonl" in page
-    assert re.search(r"^\| method \| sampled % \| greedy % \| pass@4 % \| rollouts to", page, re.M)
+    assert re.search(r"^\| method \| sampled % \| greedy % \| pass@4 % \|", page, re.M)
     assert re.search(r"^\| TPO \| \S+ \\\[\S+, \S+\\\] \|", page, re.M)
     assert page.count("★") == 2  # a value each
     assert "| failed |" in page

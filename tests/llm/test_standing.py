@@ -18,6 +18,7 @@ from tpo.llm.recipe import Recipe
 from tpo.llm.tuned import settle, settled, trials
 from tpo.llm.tuning import Tuning
 from tpo.results.files import write_json
+from tpo.results.report.llm_page import page
 
 
 def _left_behind(run: Run, sampled: list[float]) -> None:
@@ -68,6 +69,10 @@ def test_rollouts_to_a_threshold_by_hand(tmp_path: Path) -> None:
     assert rows["grpo", "informative groups %"]["mean"] == 75
     assert rows["grpo", "mean sampled accuracy %"]["values"] == pytest.approx([30, 30, 70 / 3])
     assert rows["grpo", "peak memory GB"]["mean"] == 2
+    text = page({"by_hand": found}, {})
+    assert "| rollouts to 43.0% | × GRPO |" in text
+    assert "| 13 (3 of 3) | 0.454 |" in text
+    assert "| 29 (2 of 3) | 1 |" in text
     verdicts = found["verdicts"]
     assert [v["status"] for v in verdicts[:2]] == [
         "undecided",
