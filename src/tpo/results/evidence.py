@@ -105,6 +105,11 @@ def _record(path: Path) -> Record:
 
     found = read_json(path)
     version = found.get("format") if isinstance(found, Mapping) else None
+    if isinstance(found, Mapping) and "tuning" in found:
+        raise ValueError(
+            f"{path} is a comparison of language models: tpo evidence shows it in docs/llm-results.md, and "
+            "tpo report takes the folder that tpo train --compare wrote"
+        )
     if version != FORMAT:
         raise ValueError(
             f"{path} is evidence of format {version}, and this tpo reads format {FORMAT}: restore "
