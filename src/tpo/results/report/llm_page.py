@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tpo.results.report import markdown
@@ -10,6 +10,7 @@ from tpo.results.report.axes import Axis
 from tpo.results.report.looks import looks
 from tpo.results.report.svg import Figure, Mark, Panel
 from tpo.results.report.words import duration, number
+from tpo.results.verdicts import OPEN
 
 INTRODUCTION = """# Language models: results
 
@@ -118,7 +119,7 @@ def _section(name: str, one: Summary, notes: str) -> str:
         markdown.text(one["about"]),
         f"![{markdown.text(one['title'])}]({picture(name)})",
         _table(one),
-        "\n".join(map(markdown.verdict, one["verdicts"])),
+        _verdicts(one["verdicts"]),
         _tuning(one.get("tuning")),
         notes,
         markdown.facts("Settings", one["settings"]),
@@ -126,6 +127,19 @@ def _section(name: str, one: Summary, notes: str) -> str:
         markdown.code(one["command"]),
     ]
     return "\n\n".join(part for part in parts if part)
+
+
+def _verdicts(known: Sequence[Mapping[str, str]]) -> str:
+    """What is decided, line by line; of the rest how many."""
+    decided = [one for one in known if one["status"] != OPEN]
+    lines = [markdown.verdict(one) for one in decided]
+    left = len(known) - len(decided)
+    if left:
+        rest = "other " if decided else ""
+        lines.append(
+            f"- ? {left} {rest}comparisons with GRPO, of rollouts or final error, undecided"
+        )
+    return "\n".join(lines)
 
 
 def _trials(tuning: Mapping[str, Any] | None) -> str:
