@@ -52,6 +52,8 @@ COLUMNS = {
 """Metrics of the wide table and their headings, where any method has them."""
 ACCURACIES = 3
 """The first so many have an interval, and after them come the rollouts."""
+BANDS = 6
+"""The most methods whose intervals are drawn: those of more hide each other."""
 DRAWN = ("sampled", "pass_at_k", "entropy", "kl")
 """Measures that the figure shows, where there are curves."""
 
@@ -82,27 +84,33 @@ def figure(summary: Summary) -> Figure:
     chosen = [known[name] for name in DRAWN if name in known]
     series = [(s["method"], s["label"]) for panel in chosen for s in panel["series"]]
     colours = looks(series)
+    legend = [(label, colours[label]) for _, label in dict.fromkeys(series)]
+    bands = len(legend) <= BANDS
     goal = next((m["threshold"] for m in summary["methods"] if m["threshold"] is not None), None)
     panels = [
         Panel(
             panel["title"],
             Axis("rollouts"),
             Axis("", percent=panel["coords"]["measure"] in ("sampled", "pass_at_k")),
-            [_line(s, colours[s["label"]]) for s in panel["series"]],
+            [_line(s, colours[s["label"]], bands) for s in panel["series"]],
             [goal] if goal is not None and panel["coords"]["measure"] == "sampled" else [],
         )
         for panel in chosen
     ]
-    legend = [(label, colours[label]) for _, label in dict.fromkeys(series)]
     note = (
         "Held out: interquartile mean over seeds and its 95% interval; else mean ± standard error"
+        if bands
+        else "Held out: interquartile mean over seeds; else mean. Intervals are in the table"
     )
     return Figure(summary["title"], panels, legend, columns=3 if len(panels) == 3 else 2, note=note)
 
 
-def _line(series: Mapping[str, Any], look: str) -> Mark:
+def _line(series: Mapping[str, Any], look: str, band: bool) -> Mark:
+    middle = series.get("iqm", series["mean"])
+    if not band:
+        return Mark("line", look, series["x"], middle)
     if "iqm" not in series:
-        return Mark("line", look, series["x"], series["mean"], series["se"])
+        return Mark("line", look, series["x"], middle, series["se"])
     ends = [
         (y if low is None else low, y if high is None else high)
         for y, low, high in zip(series["iqm"], series["iqm_low"], series["iqm_high"], strict=True)
