@@ -28,6 +28,8 @@ def _joined(values: Any) -> str:
 
 def _about(draw: Random, length: int, spread: int) -> int:
     """A length that is at most so much shorter or longer, for questions of unequal difficulty."""
+    if not 0 <= spread < length:
+        raise ValueError(f"spread is {spread}, expected 0 to {length - 1}, less than length")
     return length + draw.randint(-spread, spread) if spread else length
 
 
