@@ -74,10 +74,8 @@ def test_rollouts_to_a_threshold_by_hand(tmp_path: Path) -> None:
     assert "| 13 (3 of 3) | 0.454 |" in text
     assert "| 29 (2 of 3) | 1 |" in text
     verdicts = found["verdicts"]
-    assert [v["status"] for v in verdicts[:2]] == [
-        "undecided",
-        "undecided",
-    ]  # three seeds, one far out
+    # three seeds, one far out
+    assert [v["status"] for v in verdicts[:2]] == ["undecided", "undecided"]
     assert len(verdicts) == 4
     assert (
         "13 rollouts (median 13) against GRPO 31 rollouts (median 26) (n = 3)"

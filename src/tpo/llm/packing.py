@@ -97,11 +97,10 @@ def log_probs(
 ) -> tuple[Tensor, Tensor | None]:
     """Log-probs of completions of that shape [n, C], 0 where there is no token, and entropies if asked for."""
     attention.use(model)
+    unread = batch.layout.seen[:, None]  # in the shape of a mask, so that transformers makes none
     hidden = model.get_decoder()(
         input_ids=batch.ids,
-        attention_mask=batch.layout.seen[
-            :, None
-        ],  # not looked at, but in the shape of one that is made
+        attention_mask=unread,
         position_ids=batch.positions,
         use_cache=False,
         groups=batch.layout,

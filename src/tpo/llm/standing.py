@@ -159,18 +159,14 @@ def verdicts(plan: Plan, standing: Sequence[Standing]) -> list[dict[str, str]]:
     for one in standing:
         if one is baseline:
             continue
-        words = {ERROR: f"ends with a lower error of held-out samples than {name}"}
-        if (goal := one.threshold) is not None:
-            faster = f"reaches {goal:.1%} of held-out samples with fewer rollouts than {name}"
-            words = {ROLLOUTS: faster, **words}
-        for metric, text in words.items():
-            claim = Claim(
-                f"{one.method.label} {text}",
-                one.method.name,
-                than=(baseline.method.name,),
-                metric=metric,
-            )
-            found.append(verdict(claim, outcomes))
+        words = {}
+        if one.threshold is not None:
+            words[ROLLOUTS] = f"reaches {one.threshold:.1%} of held-out samples with fewer rollouts"
+        words[ERROR] = "ends with a lower error of held-out samples"
+        rival = (baseline.method.name,)
+        for metric, does in words.items():
+            text = f"{one.method.label} {does} than {name}"
+            found.append(verdict(Claim(text, one.method.name, than=rival, metric=metric), outcomes))
     return found
 
 

@@ -26,7 +26,7 @@ def _joined(values: Any) -> str:
     return " ".join(map(str, values))
 
 
-def _about(draw: Random, length: int, spread: int) -> int:
+def about(draw: Random, length: int, spread: int) -> int:
     """A length that is at most so much shorter or longer, for questions of unequal difficulty."""
     if not 0 <= spread < length:
         raise ValueError(f"spread is {spread}, expected 0 to {length - 1}, less than length")
@@ -35,7 +35,7 @@ def _about(draw: Random, length: int, spread: int) -> int:
 
 def sort(draw: Random, length: int = 4, spread: int = 0) -> tuple[str, str]:
     """Sort the numbers from small to large."""
-    x = _numbers(draw, _about(draw, length, spread))
+    x = _numbers(draw, about(draw, length, spread))
     return _joined(x), _joined(sorted(x))
 
 
@@ -53,22 +53,21 @@ def add(draw: Random) -> tuple[str, str]:
 
 def digits(draw: Random, length: int = 4, spread: int = 0) -> tuple[str, str]:
     """Add the digits."""
-    x = [draw.randint(1, 9) for _ in range(_about(draw, length, spread))]
+    x = [draw.randint(1, 9) for _ in range(about(draw, length, spread))]
     return _joined(x), str(sum(x))
 
 
 def reverse(draw: Random, length: int = 4, spread: int = 0) -> tuple[str, str]:
     """Reverse the letters."""
-    x = draw.sample(
-        LETTERS, _about(draw, length, spread)
-    )  # no palindromes: a model that copies would be right
+    # no letter twice: of a palindrome a model that copies would be right
+    x = draw.sample(LETTERS, about(draw, length, spread))
     return "".join(x), "".join(reversed(x))
 
 
 def count(draw: Random, length: int = 32, spread: int = 4) -> tuple[str, str]:
     """Count from the first number to the second, every number once."""
     a = draw.randint(1, 60)
-    b = a + _about(draw, length, spread)
+    b = a + about(draw, length, spread)
     return f"{a} to {b}", _joined(range(a, b + 1))
 
 

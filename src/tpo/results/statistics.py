@@ -83,7 +83,8 @@ def of_mean(x: np.ndarray) -> Interval:
     n = len(x)
     if n < 2:
         return Interval(np.nan, np.nan)
-    t = STUDENT[n - 2] if n - 2 < len(STUDENT) else 1.96 * (1 + 1.21 / (n - 1))
+    z = 1.96
+    t = STUDENT[n - 2] if n - 2 < len(STUDENT) else z + (z**3 + z) / (4 * (n - 1))
     reach = t * float(x.std(ddof=1)) / n**0.5
     return Interval(float(x.mean()) - reach, float(x.mean()) + reach)
 
