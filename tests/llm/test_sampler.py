@@ -9,6 +9,7 @@ import pytest
 pytest.importorskip("trl")
 import torch
 from peft import LoraConfig, get_peft_model
+from torch.nn import functional
 from transformers import (
     AutoModelForCausalLM,
     GPT2Config,
@@ -70,6 +71,18 @@ def test_the_likeliest_tokens_are_those_of_transformers(kind: str, rows: int) ->
     found = sampler(model, rows=rows)(PROMPTS, temperature=None)
     assert found == [generated(model, prompt) for prompt in PROMPTS]
     assert any(len(row) < 12 for row in found) or len({*map(tuple, found)}) > 1
+
+
+def test_a_kernel_may_lay_out_what_it_attended_as_it_likes(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, attended = made(CONFIGS["llama"]), functional.scaled_dot_product_attention
+
+    def tokens_first(*given: Any, **options: Any) -> torch.Tensor:
+        """As torch's memory-efficient kernel leaves it: heads within tokens."""
+        return attended(*given, **options).transpose(1, 2).contiguous().transpose(1, 2)
+
+    expected = sampler(model)(PROMPTS, None)
+    monkeypatch.setattr(functional, "scaled_dot_product_attention", tokens_first)
+    assert sampler(model)(PROMPTS, None) == expected
 
 
 def test_samples_follow_the_probabilities_of_the_model() -> None:

@@ -186,7 +186,7 @@ class Reader:
         queries = query.reshape(n, self.groups, share * q, self.width)
         seen = mask if q == 1 else mask.repeat(1, 1, share, 1)
         found = functional.scaled_dot_product_attention(queries, key, value, attn_mask=seen)
-        found = found.view(n, self.heads, q, self.width).transpose(1, 2)
+        found = found.reshape(n, self.heads, q, self.width).transpose(1, 2)
         return layer.out(found.reshape(n, q, -1))
 
     def _turned(self, x: Tensor, cos: Tensor, turn: Tensor) -> Tensor:
