@@ -133,6 +133,13 @@ def test_bench_as_json(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.M
     assert all(row["ratio"] > 0 for row in report["rows"])
 
 
+def test_the_command_line_is_a_module_too() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "tpo", "--version"], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == f"tpo {tpo.__version__}\n"
+
+
 def test_command_line_errors(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["bench", "everything"]) == 2
     assert "unknown suite 'everything'. Valid names: objectives" in capsys.readouterr().err
