@@ -109,9 +109,11 @@ def test_the_model_stays_what_it_was_for_others(tmp_path: Path) -> None:
 def test_a_candidate_sees_its_prompt_and_itself() -> None:
     found = attention.Layout(torch.tensor([2, 1]), torch.tensor([[1, 3], [0, 2]]))
     assert (found.P, found.S, (found.P + found.C) % attention.ALIGNED) == (2, 6, 0)
-    assert found.to_rows[found.filled].tolist() == [2, 3, 4, 5, 7, 8]
-    assert found.own.tolist() == [False] * 2 + [True] * 4 + [False] + [True] * 2 + [False] * 3
-    assert torch.equal(found.to_rows[found.to_sequence[found.own]], found.own.nonzero()[:, 0])
+    assert found.to_rows[~found.empty.flatten()].tolist() == [2, 3, 4, 5, 7, 8]
+    own = ~found.others.flatten()
+    assert own.tolist() == [False] * 2 + [True] * 4 + [False] + [True] * 2 + [False] * 3
+    assert torch.equal(found.to_rows[found.in_rows[own]], own.nonzero()[:, 0])
+    assert torch.equal(found.to_keys[found.in_keys[own]], own.nonzero()[:, 0])
     assert found.seen[1, 1].tolist()[:5] == [True, False, True, True, False]
     assert found.bias(torch.float32, 3).shape == (4, 1, 3 * found.C, found.P + found.C)
 

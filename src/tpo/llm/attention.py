@@ -33,26 +33,78 @@ def additive(looks: Tensor, dtype: torch.dtype) -> Tensor:
     return zeros.masked_fill(~looks, -torch.inf)
 
 
-class _Moved(torch.autograd.Function):
-    """x[index] of rows [n, ...]. `back` [n] finds a row again and `there` [n] says whether it went anywhere.
+class _Queries(torch.autograd.Function):
+    """Groups [G, S, ...] as prompts [G, P, ...] and candidates [G, K, C, ...].
 
-    No row that is there was taken twice, so that gradients are looked up as well, instead of added up.
+    Gradients are looked up where a token went, instead of added up.
     """
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, index: Tensor, back: Tensor, there: Tensor) -> Tensor:
-        ctx.save_for_backward(back, there)
-        return x.index_select(0, index)
+    def forward(ctx: Any, x: Tensor, groups: Layout) -> tuple[Tensor, Tensor]:
+        ctx.groups = groups
+        return x[:, : groups.P], groups.rows(x)
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None, None]:
-        back, there = ctx.saved_tensors
-        found = gradient.index_select(0, back)
-        return found.masked_fill_(~there.view(-1, *[1] * (found.ndim - 1)), 0), None, None, None
+    def backward(ctx: Any, prompts: Tensor, rows: Tensor) -> tuple[Tensor, None]:
+        groups = ctx.groups
+        found = _of_candidates(groups, rows, groups.in_rows)
+        found[:, : groups.P].add_(prompts)
+        return found, None
 
 
-_moved: Callable[[Tensor, Tensor, Tensor, Tensor], Tensor] = _Moved.apply
+class _Keys(torch.autograd.Function):
+    """Groups [G, S, ...] as prompts [G, P, ...] and candidates behind their prompts [G, K, P + C, ...]."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, groups: Layout) -> tuple[Tensor, Tensor]:
+        ctx.groups = groups
+        found = x.flatten(0, 1).index_select(0, groups.to_keys)
+        return x[:, : groups.P], found.view(groups.G, groups.K, -1, *x.shape[2:])
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, prompts: Tensor, keys: Tensor) -> tuple[Tensor, None]:
+        groups = ctx.groups
+        found = _of_candidates(groups, keys, groups.in_keys)
+        found[:, : groups.P].add_(prompts).add_(keys[:, :, : groups.P].sum(1))
+        return found, None
+
+
+class _Joined(torch.autograd.Function):
+    """Groups [G, S, ...] of prompts [G, P, ...] and candidates [G, K, C, ...]."""
+
+    @staticmethod
+    def forward(ctx: Any, prompts: Tensor, rows: Tensor, groups: Layout) -> Tensor:
+        ctx.groups = groups
+        found = groups.sequence(rows, groups.in_rows)
+        head = found[:, : groups.P]
+        head.copy_(torch.where(_like(groups.prompt, head), prompts, head))
+        return found
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, x: Tensor) -> tuple[Tensor, Tensor, None]:
+        groups = ctx.groups
+        head, rows = x[:, : groups.P], groups.rows(x)
+        rows.masked_fill_(_like(groups.empty, rows), 0)
+        return torch.where(_like(groups.prompt, head), head, 0), rows, None
+
+
+def _of_candidates(groups: Layout, rows: Tensor, places: Tensor) -> Tensor:
+    """[G, S, ...] of what lies at these places [G·S] of [G, K, n, ...], 0 where a token is no candidate's."""
+    found = groups.sequence(rows, places)
+    return found.masked_fill_(_like(groups.others, found), 0)
+
+
+def _like(places: Tensor, x: Tensor) -> Tensor:
+    """Places in the first dimensions of x, for all of the others."""
+    return places.view(*places.shape, *[1] * (x.ndim - places.ndim))
+
+
+_queries: Callable[[Tensor, Layout], tuple[Tensor, Tensor]] = _Queries.apply
+_keys: Callable[[Tensor, Layout], tuple[Tensor, Tensor]] = _Keys.apply
+_joined: Callable[[Tensor, Tensor, Layout], Tensor] = _Joined.apply
 
 
 class Layout:
@@ -72,15 +124,21 @@ class Layout:
         start = prompts[:, None] + lengths.cumsum(-1) - lengths
         start = start + self.S * torch.arange(self.G, device=device)[:, None]
         t = torch.arange(self.C, device=device)
-        self.filled = (t < lengths[..., None]).flatten()
-        """[G·K·C] whether a candidate has a token there"""
-        place = torch.where(self.filled, (start[..., None] + t).flatten(), size)
+        self.empty = t >= lengths[..., None]
+        """[G, K, C] whether a candidate has no token there"""
+        place = torch.where(self.empty, size, start[..., None] + t).flatten()
         found = torch.full((size + 1,), -1, device=device)
         found = found.scatter(0, place, torch.arange(len(place), device=device))[:size]
-        self.own = found >= 0
-        """[G·S] whether a token is a candidate's"""
-        self.to_rows, self.to_sequence = place.clamp(max=size - 1), found.clamp(min=0)
+        self.others = (found < 0).view(self.G, self.S)
+        """[G, S] whether a token is no candidate's"""
+        self.to_rows, self.in_rows = place.clamp(max=size - 1), found.clamp(min=0)
         """[G·K·C] where in [G·S] a candidate's token is; [G·S] where in [G·K·C] it went"""
+        group = torch.arange(self.G, device=device)[:, None]
+        heads = (self.S * group + torch.arange(self.P, device=device)).repeat_interleave(self.K, 0)
+        self.to_keys = torch.cat([heads, self.to_rows.view(-1, self.C)], 1).flatten()
+        """[G·K·(P + C)] the same with the prompt before each candidate"""
+        self.in_keys = self.in_rows + self.P * (self.in_rows // self.C + 1)
+        """[G·S] where in [G·K·(P + C)] a candidate's token went"""
         self.prompt = torch.arange(self.P, device=device) < prompts[:, None]
         """[G, P] whether a token is the prompt's"""
         own = t[None, :] <= t[:, None]
@@ -102,17 +160,14 @@ class Layout:
         return self._bias[dtype, share]
 
     def rows(self, x: Tensor) -> Tensor:
-        """[G, K, C, heads, width] candidates of [G, S, heads, width]."""
-        found = _moved(x.flatten(0, 1), self.to_rows, self.to_sequence, self.own)
+        """[G, K, C, ...] candidates of [G, S, ...]; anything where one has no token."""
+        found = x.flatten(0, 1).index_select(0, self.to_rows)
         return found.view(self.G, self.K, self.C, *x.shape[2:])
 
-    def sequence(self, prompts: Tensor, rows: Tensor) -> Tensor:
-        """[G, S, heads, width] of prompts [G, P, heads, width] and what `rows` made of candidates."""
-        flat = rows.reshape(-1, *rows.shape[3:])
-        found = _moved(flat, self.to_sequence, self.to_rows, self.filled)
-        found = found.view(self.G, self.S, *rows.shape[3:])
-        head = torch.where(self.prompt[..., None, None], prompts, found[:, : self.P])
-        return torch.cat([head, found[:, self.P :]], 1)
+    def sequence(self, rows: Tensor, places: Tensor) -> Tensor:
+        """[G, S, ...] of what lies at these places [G·S] of [G, K, n, ...]; anything for the prompts."""
+        found = rows.flatten(0, 2).index_select(0, places)
+        return found.view(self.G, self.S, *rows.shape[3:])
 
 
 def _computed(x: Tensor) -> torch.dtype:
@@ -138,34 +193,34 @@ def attend(
             module, query, key, value, attention_mask, dropout=dropout, scaling=scaling, **more
         )
         return found
-    G, K, P, C = groups.G, groups.K, groups.P, groups.C
+    G, K, C = groups.G, groups.K, groups.C
     heads, shared, width = query.shape[1], key.shape[1], query.shape[-1]
     share = heads // shared
+    dtype = _computed(query)
+    query, key, value = (x.transpose(1, 2).to(dtype) for x in (query, key, value))
+    first, folded = _queries(query, groups)
+    (first_key, keys), (first_value, values) = _keys(key, groups), _keys(value, groups)
     prompts = functional.scaled_dot_product_attention(
-        query[:, :, :P],
-        key[:, :, :P],
-        value[:, :, :P],
+        first.transpose(1, 2),
+        first_key.transpose(1, 2),
+        first_value.transpose(1, 2),
         is_causal=True,
         dropout_p=dropout,
         scale=scaling,
         enable_gqa=share > 1,
     )
-    queries, *others = (x.transpose(1, 2) for x in (query, key, value))
-    folded = groups.rows(queries).view(G * K, C, shared, share, width).permute(0, 2, 3, 1, 4)
-    keys, values = (
-        torch.cat([x[:, None, :P].expand(-1, K, -1, -1, -1), groups.rows(x)], 2).flatten(0, 1)
-        for x in others
-    )
+    folded = folded.view(G * K, C, shared, share, width).permute(0, 2, 3, 1, 4)
     candidates = functional.scaled_dot_product_attention(
         folded.reshape(G * K, shared, share * C, width),
-        keys.transpose(1, 2),
-        values.transpose(1, 2),
-        attn_mask=groups.bias(_computed(query), share),
+        keys.flatten(0, 1).transpose(1, 2),
+        values.flatten(0, 1).transpose(1, 2),
+        attn_mask=groups.bias(dtype, share),
         dropout_p=dropout,
         scale=scaling,
     )
     rows = candidates.view(G * K, shared, share, C, width).permute(0, 3, 1, 2, 4)
-    return groups.sequence(prompts.transpose(1, 2), rows.reshape(G, K, C, heads, width)), None
+    rows = rows.reshape(G, K, C, heads, width)
+    return _joined(prompts.transpose(1, 2), rows, groups), None
 
 
 cudnn_allowed: Callable[[], bool] = torch.backends.cuda.cudnn_sdp_enabled
