@@ -17,7 +17,7 @@ from tpo.llm.plan import Plan, Run, planned
 from tpo.llm.recipe import Recipe
 from tpo.llm.tuned import settle, settled, trials
 from tpo.llm.tuning import Tuning
-from tpo.results.files import write_json
+from tpo.results.files import read_json, write_json
 from tpo.results.report.llm_page import page
 
 
@@ -99,8 +99,9 @@ def test_what_went_wrong_in_a_run_stands_with_its_numbers(tmp_path: Path) -> Non
         for row in read_lines(troubled.folder / "log.jsonl")
     ]
     write_lines(troubled.folder / "log.jsonl", rows)
-    rows = [{**row, "failures": 2} for row in read_lines(troubled.folder / "evaluations.jsonl")]
-    write_lines(troubled.folder / "evaluations.jsonl", rows)
+    result = read_json(troubled.folder / "result.json")
+    result["evaluations"] = [{**row, "failures": 2} for row in result["evaluations"]]
+    write_json(troubled.folder / "result.json", result)
     write_json(tmp_path / "comparison.json", {"plan": plan.plain()})
     about = summary(tmp_path)["about"]
     assert about.endswith(
@@ -108,6 +109,18 @@ def test_what_went_wrong_in_a_run_stands_with_its_numbers(tmp_path: Path) -> Non
         "6 held-out completions not scored, which count as not solved."
     )
     assert "tpo, seed 0" not in about
+
+
+def test_a_complete_run_stands_by_its_result(tmp_path: Path) -> None:
+    """Whatever became of the files that it was made of: here they were cut off."""
+    recipe = Recipe("m", "gsm8k", batches=4, prompts=2, group_size=4, out=str(tmp_path))
+    plan = Plan(recipe, methods("tpo,grpo"))
+    for method in plan.methods:
+        _left_behind(plan.run(method, 0), [0.1, 0.3, 0.5])
+    write_json(tmp_path / "comparison.json", {"plan": plan.plain()})
+    before = summary(tmp_path)
+    write_lines(plan.run(plan.methods[0], 0).folder / "evaluations.jsonl", [])
+    assert summary(tmp_path) == before
 
 
 def test_a_tie_is_no_win(tmp_path: Path) -> None:

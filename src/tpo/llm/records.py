@@ -32,12 +32,12 @@ class Record(NamedTuple):
     @classmethod
     def read(cls, run: Run) -> Record:
         """From its folder."""
-        failed = read_json(run.folder / "failed.json")
+        failed, result = (read_json(run.folder / f"{name}.json") for name in ("failed", "result"))
         return cls(
             run,
             read_lines(run.folder / "log.jsonl"),
-            read_lines(run.folder / "evaluations.jsonl"),
-            read_json(run.folder / "result.json"),
+            result["evaluations"] if result else read_lines(run.folder / "evaluations.jsonl"),
+            result,
             failed["error"] if failed else None,
             failed["kind"] if failed else None,
         )
