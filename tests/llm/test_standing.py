@@ -10,11 +10,12 @@ import pytest
 pytest.importorskip("trl")
 
 from tpo.cli import main
-from tpo.llm import summary, workers
+from tpo.llm import TargetPolicyConfig, summary, workers
 from tpo.llm.files import read_lines, write_lines
 from tpo.llm.methods import methods
 from tpo.llm.plan import Plan, Run, planned
 from tpo.llm.recipe import Recipe
+from tpo.llm.records import MAX_GRAD_NORM
 from tpo.llm.tuned import settle, settled, trials
 from tpo.llm.tuning import Tuning
 from tpo.results.files import read_json, write_json
@@ -33,6 +34,7 @@ def _left_behind(run: Run, sampled: list[float]) -> None:
         "entropy": 2.0,
         "completions/mean_length": 8,
         "groups/zero_variance": 0.25,
+        "grad_norm": 3.0,
     }
     result = {"seconds": 3.0, "seconds_per_step": {"step": 0.5}, "peak_memory": 2_000_000_000,
               "evaluations": rows, "provenance": {"device": "a device"}}  # fmt: skip
@@ -109,6 +111,21 @@ def test_what_went_wrong_in_a_run_stands_with_its_numbers(tmp_path: Path) -> Non
         "6 held-out completions not scored, which count as not solved."
     )
     assert "tpo, seed 0" not in about
+
+
+def test_how_many_steps_were_clipped(tmp_path: Path) -> None:
+    """By TRL's own limit, or the recipe's."""
+    assert TargetPolicyConfig("x", bf16=False).max_grad_norm == MAX_GRAD_NORM
+    for limit, share in ({}, 100), ({"max_grad_norm": 5.0}, 0):
+        out = tmp_path / str(share)
+        out.mkdir()
+        recipe = Recipe("m", "gsm8k", batches=4, prompts=2, group_size=4, out=str(out), trl=limit)
+        plan = Plan(recipe, methods("tpo,grpo"))
+        for method in plan.methods:
+            _left_behind(plan.run(method, 0), [0.1, 0.3, 0.5])
+        write_json(out / "comparison.json", {"plan": plan.plain()})
+        rows = {(r["method"], r["metric"]): r["mean"] for r in summary(out)["table"]["rows"]}
+        assert rows["tpo", "clipped steps %"] == share
 
 
 def test_a_complete_run_stands_by_its_result(tmp_path: Path) -> None:

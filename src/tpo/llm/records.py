@@ -15,6 +15,8 @@ from tpo.results.files import read_json
 
 MEASURES = ("reward", "entropy", "completions/mean_length", "groups/zero_variance")
 """Curves of the log."""
+MAX_GRAD_NORM = 1.0
+"""TRL's, where the recipe has no other."""
 
 
 class Record(NamedTuple):
@@ -46,6 +48,13 @@ class Record(NamedTuple):
     def mean_accuracy(self) -> float:
         """Of samples on held-out prompts, over all evaluations: the area under the curve."""
         return float(np.mean([row["sampled"] for row in self.evaluations]))
+
+    @property
+    def clipped(self) -> float | None:
+        """Share of steps whose gradient was longer than `max_grad_norm` and was cut to it; None: not logged."""
+        longest = self.run.recipe.trl.get("max_grad_norm", MAX_GRAD_NORM)
+        lengths = [x for row in self.log if (x := row.get("grad_norm")) is not None]
+        return float(np.mean(np.array(lengths) > longest)) if lengths else None
 
     @property
     def troubles(self) -> list[str]:

@@ -112,6 +112,7 @@ def _metrics(one: Record, threshold: float | None) -> dict[str, float]:
         "train score": float(np.nanmean(reward[-100:])),
         "final entropy": float(tail(entropy[None])[0]),
         "informative groups %": 100 * (1 - float(np.nanmean(flat))),
+        "clipped steps %": None if one.clipped is None else 100 * one.clipped,
         "KL from the start": last.get("kl"),
         "seconds per step": one.result["seconds_per_step"].get("step"),
         "peak memory GB": None if memory is None else memory / 1e9,

@@ -34,10 +34,11 @@ pass@k. A number is the mean over seeds, in brackets the 95% bootstrap interval 
 mean. Rollouts is when the mean over seeds, on straight lines between evaluations, has first gone 90% of the
 way from the start to where GRPO ends (of samples, with one pass or several, whichever ends better), in
 brackets how many seeds reach that by themselves; × GRPO is what part that is of the same GRPO's. Entropy is
-of the last tenth of training; informative are groups whose scores differ, over all of training; KL is from
-the start to the end. Seconds and GB are a run's own, and runs at the same time share a device. A verdict
-rests on Student's 95% interval of the difference, seed by seed, where a seed that never reaches the
-accuracy counts with one rollout batch more than the budget; three seeds decide little."""
+of the last tenth of training; informative are groups whose scores differ, over all of training; clipped are
+steps whose gradient was longer than TRL's `max_grad_norm` and was cut to it; KL is from the start to the
+end. Seconds and GB are a run's own, and runs at the same time share a device. A verdict rests on Student's
+95% interval of the difference, seed by seed, where a seed that never reaches the accuracy counts with one
+rollout batch more than the budget; three seeds decide little."""
 
 COLUMNS = {
     "final sampled accuracy %": "sampled %",
@@ -45,6 +46,7 @@ COLUMNS = {
     "pass@": "pass@{k} %",
     "final entropy": "entropy",
     "informative groups %": "informative %",
+    "clipped steps %": "clipped %",
     "KL from the start": "KL",
     "seconds per step": "s/step",
     "peak memory GB": "GB",
