@@ -110,12 +110,25 @@ def test_a_candidate_sees_its_prompt_and_itself() -> None:
     found = attention.Layout(torch.tensor([2, 1]), torch.tensor([[1, 3], [0, 2]]))
     assert (found.P, found.S, (found.P + found.C) % attention.ALIGNED) == (2, 6, 0)
     assert found.to_rows[~found.empty.flatten()].tolist() == [2, 3, 4, 5, 7, 8]
-    own = ~found.others.flatten()
+    own = ~found.not_own.flatten()
     assert own.tolist() == [False] * 2 + [True] * 4 + [False] + [True] * 2 + [False] * 3
     assert torch.equal(found.to_rows[found.in_rows[own]], own.nonzero()[:, 0])
     assert torch.equal(found.to_keys[found.in_keys[own]], own.nonzero()[:, 0])
     assert found.seen[1, 1].tolist()[:5] == [True, False, True, True, False]
     assert found.bias(torch.float32, 3).shape == (4, 1, 3 * found.C, found.P + found.C)
+
+
+def test_what_breaks_one_group_leaves_the_others_whole() -> None:
+    layout = attention.Layout(torch.tensor([2, 1]), torch.tensor([[1, 3], [0, 2]]))
+    broken = torch.randn(2, 2, layout.S, 4)
+    broken[0] = torch.nan
+    x = broken.requires_grad_()
+    found, _ = attention.attend(None, x, x, x, None, groups=layout)
+    found.nansum().backward()
+    assert found[0].isnan().any()
+    assert found[1].isfinite().all()
+    assert x.grad is not None
+    assert x.grad[1].isfinite().all()
 
 
 def test_the_mask_is_made_once_in_what_attention_computes_in() -> None:

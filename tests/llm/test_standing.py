@@ -116,8 +116,8 @@ def test_what_went_wrong_in_a_run_stands_with_its_numbers(tmp_path: Path) -> Non
 def test_how_many_steps_were_clipped(tmp_path: Path) -> None:
     """By TRL's own limit, or the recipe's."""
     assert TargetPolicyConfig("x", bf16=False).max_grad_norm == MAX_GRAD_NORM
-    for limit, share in ({}, 100), ({"max_grad_norm": 5.0}, 0):
-        out = tmp_path / str(share)
+    for limit, share in ({}, 100), ({"max_grad_norm": 5.0}, 0), ({"max_grad_norm": 0.0}, 0):
+        out = tmp_path / str(limit.get("max_grad_norm"))
         out.mkdir()
         recipe = Recipe("m", "gsm8k", batches=4, prompts=2, group_size=4, out=str(out), trl=limit)
         plan = Plan(recipe, methods("tpo,grpo"))

@@ -36,13 +36,13 @@ def additive(looks: Tensor, dtype: torch.dtype) -> Tensor:
 class _Queries(torch.autograd.Function):
     """Groups [G, S, ...] as prompts [G, P, ...] and candidates [G, K, C, ...].
 
-    Gradients are looked up where a token went, instead of added up.
+    Gradients are looked up where a token went; only those of prompts are added up.
     """
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, groups: Layout) -> tuple[Tensor, Tensor]:
         ctx.groups = groups
-        return x[:, : groups.P], groups.rows(x)
+        return x[:, : groups.P].clone(), groups.rows(x)
 
     @staticmethod
     @once_differentiable
@@ -60,7 +60,7 @@ class _Keys(torch.autograd.Function):
     def forward(ctx: Any, x: Tensor, groups: Layout) -> tuple[Tensor, Tensor]:
         ctx.groups = groups
         found = x.flatten(0, 1).index_select(0, groups.to_keys)
-        return x[:, : groups.P], found.view(groups.G, groups.K, -1, *x.shape[2:])
+        return x[:, : groups.P].clone(), found.view(groups.G, groups.K, -1, *x.shape[2:])
 
     @staticmethod
     @once_differentiable
@@ -91,10 +91,10 @@ class _Joined(torch.autograd.Function):
         return torch.where(_like(groups.prompt, head), head, 0), rows, None
 
 
-def _of_candidates(groups: Layout, rows: Tensor, places: Tensor) -> Tensor:
+def _of_candidates(groups: Layout, x: Tensor, places: Tensor) -> Tensor:
     """[G, S, ...] of what lies at these places [G·S] of [G, K, n, ...], 0 where a token is no candidate's."""
-    found = groups.sequence(rows, places)
-    return found.masked_fill_(_like(groups.others, found), 0)
+    found = groups.sequence(x, places)
+    return found.masked_fill_(_like(groups.not_own, found), 0)
 
 
 def _like(places: Tensor, x: Tensor) -> Tensor:
@@ -120,23 +120,27 @@ class Layout:
         self.S = int((prompts + lengths.sum(-1)).max())
         longest = max(1, int(lengths.max()))
         self.C = longest + -(self.P + longest) % ALIGNED
-        device, size = lengths.device, self.G * self.S
-        start = prompts[:, None] + lengths.cumsum(-1) - lengths
-        start = start + self.S * torch.arange(self.G, device=device)[:, None]
+        device = lengths.device
         t = torch.arange(self.C, device=device)
+        group = torch.arange(self.G, device=device)[:, None]
+        start = self.S * group + prompts[:, None] + lengths.cumsum(-1) - lengths
         self.empty = t >= lengths[..., None]
         """[G, K, C] whether a candidate has no token there"""
-        place = torch.where(self.empty, size, start[..., None] + t).flatten()
-        found = torch.full((size + 1,), -1, device=device)
-        found = found.scatter(0, place, torch.arange(len(place), device=device))[:size]
-        self.others = (found < 0).view(self.G, self.S)
-        """[G, S] whether a token is no candidate's"""
-        self.to_rows, self.in_rows = place.clamp(max=size - 1), found.clamp(min=0)
-        """[G·K·C] where in [G·S] a candidate's token is; [G·S] where in [G·K·C] it went"""
-        group = torch.arange(self.G, device=device)[:, None]
-        heads = (self.S * group + torch.arange(self.P, device=device)).repeat_interleave(self.K, 0)
-        self.to_keys = torch.cat([heads, self.to_rows.view(-1, self.C)], 1).flatten()
-        """[G·K·(P + C)] the same with the prompt before each candidate"""
+        places = torch.where(self.empty, self.S * group[..., None], start[..., None] + t)
+        self.to_rows = places.flatten()
+        """[G·K·C] where in [G·S] a candidate's token is; where it has none, the first of its group"""
+        filled = (~self.empty).flatten().nonzero()[:, 0]
+        found = torch.full((self.G * self.S,), -1, device=device)
+        found[self.to_rows[filled]] = filled
+        found = found.view(self.G, self.S)
+        self.not_own = found < 0
+        """[G, S] whether a token is no candidate's: the prompt's, or behind the last"""
+        self.in_rows = torch.where(self.not_own, self.K * self.C * group, found).flatten()
+        """[G·S] where in [G·K·C] a candidate's token went"""
+        prompt_places = self.S * group + torch.arange(self.P, device=device)
+        before = prompt_places[:, None].expand(-1, self.K, -1)
+        self.to_keys = torch.cat([before, places], -1).flatten()
+        """[G·K·(P + C)] where in [G·S] the tokens of a candidate behind its prompt are"""
         self.in_keys = self.in_rows + self.P * (self.in_rows // self.C + 1)
         """[G·S] where in [G·K·(P + C)] a candidate's token went"""
         self.prompt = torch.arange(self.P, device=device) < prompts[:, None]
@@ -165,7 +169,7 @@ class Layout:
         return found.view(self.G, self.K, self.C, *x.shape[2:])
 
     def sequence(self, rows: Tensor, places: Tensor) -> Tensor:
-        """[G, S, ...] of what lies at these places [G·S] of [G, K, n, ...]; anything for the prompts."""
+        """[G, S, ...] of what lies at these places [G·S]; anything where a token is no candidate's."""
         found = rows.flatten(0, 2).index_select(0, places)
         return found.view(self.G, self.S, *rows.shape[3:])
 
@@ -198,7 +202,7 @@ def attend(
     share = heads // shared
     dtype = _computed(query)
     query, key, value = (x.transpose(1, 2).to(dtype) for x in (query, key, value))
-    first, folded = _queries(query, groups)
+    first, own = _queries(query, groups)
     (first_key, keys), (first_value, values) = _keys(key, groups), _keys(value, groups)
     prompts = functional.scaled_dot_product_attention(
         first.transpose(1, 2),
@@ -209,7 +213,7 @@ def attend(
         scale=scaling,
         enable_gqa=share > 1,
     )
-    folded = folded.view(G * K, C, shared, share, width).permute(0, 2, 3, 1, 4)
+    folded = own.view(G * K, C, shared, share, width).permute(0, 2, 3, 1, 4)
     candidates = functional.scaled_dot_product_attention(
         folded.reshape(G * K, shared, share * C, width),
         keys.flatten(0, 1).transpose(1, 2),

@@ -84,7 +84,7 @@ def packed(
     layout = Layout(length[:, 0], mask.reshape(G, K, C).sum(-1))
     order = torch.argsort(~filled, dim=1, stable=True)[:, : layout.S]
     ids, positions = ids.gather(1, order), positions.gather(1, order)
-    at = (~layout.others).flatten().nonzero()[:, 0]
+    at = (~layout.not_own).flatten().nonzero()[:, 0]
     went = layout.in_rows[at]
     row, t = went // layout.C, went % layout.C
     prompt_end = (layout.S * torch.arange(G, device=device) + length[:, 0] - 1)[row // K]

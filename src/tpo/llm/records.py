@@ -51,10 +51,10 @@ class Record(NamedTuple):
 
     @property
     def clipped(self) -> float | None:
-        """Share of steps whose gradient was longer than `max_grad_norm` and was cut to it; None: not logged."""
-        longest = self.run.recipe.trl.get("max_grad_norm", MAX_GRAD_NORM)
-        lengths = [x for row in self.log if (x := row.get("grad_norm")) is not None]
-        return float(np.mean(np.array(lengths) > longest)) if lengths else None
+        """Share of logged steps whose gradient was cut to `max_grad_norm` (0: never); None: none is logged."""
+        longest = self.run.recipe.trl.get("max_grad_norm", MAX_GRAD_NORM) or np.inf
+        lengths = np.array([x for row in self.log if (x := row.get("grad_norm")) is not None])
+        return float(np.mean(np.isfinite(lengths) & (lengths > longest))) if len(lengths) else None
 
     @property
     def troubles(self) -> list[str]:
