@@ -19,6 +19,7 @@ _OPTIONS: dict[str, tuple[Any, str]] = {
     "score": (str, "sequence score: sum, mean, ratio, mean_ratio (ratio for tpo)"),
     "eta": (float, "temperature of the target"),
     "learning_rate": (float, "of AdamW (1e-5)"),
+    "max_grad_norm": (float, "a longer gradient is cut to it (1); 0: none is"),
     "prompts": (int, "per rollout batch"),
     "group_size": (int, "completions per prompt, K"),
     "iterations": (int, "passes over a rollout batch (1)"),

@@ -13,7 +13,7 @@ from tpo.checks import close_match
 from tpo.llm.choice import accepted
 from tpo.llm.recipe import Recipe, typed
 
-OF_THE_RECIPE = ("score", "eta", "learning_rate", "iterations", "beta")
+OF_THE_RECIPE = ("score", "eta", "learning_rate", "iterations", "beta", "max_grad_norm")
 """Options of a recipe that belong to a method; all others are the same for every method of a comparison."""
 
 

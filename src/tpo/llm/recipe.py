@@ -38,6 +38,8 @@ class Recipe:
     eta: float | None = None
     objective_options: dict[str, Any] = field(default_factory=dict)
     learning_rate: float = 1e-5
+    max_grad_norm: float = 1.0
+    """a longer gradient is cut to it, in the units of the objective's loss; 0: none is"""
     prompts: int = 16
     """per rollout batch"""
     group_size: int = 16
@@ -90,7 +92,7 @@ class Recipe:
         for name in ("prompts", "steps", "max_tokens", "iterations", "eval_samples", "scorers"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} is {getattr(self, name)}, expected at least 1")
-        for name in ("batches", "eval_every", "save_every", "lora", "samples"):
+        for name in ("batches", "eval_every", "save_every", "lora", "samples", "max_grad_norm"):
             if getattr(self, name) < 0:
                 raise ValueError(f"{name} is {getattr(self, name)}, expected 0 or more")
         if self.batches:
@@ -201,8 +203,12 @@ _WORDS = {
 
 
 def changed(before: Mapping[str, Any], asked: Mapping[str, Any]) -> list[str]:
-    """The options that decide a run and are not what they were when it was started."""
-    return [k for k in asked if asked[k] != before.get(k) and k not in MAY_CHANGE]
+    """The options that decide a run and are not what they were when it was started.
+
+    One that there was not yet had its default.
+    """
+    usual = {f.name: f.default for f in fields(Recipe)}
+    return [k for k in asked if asked[k] != before.get(k, usual[k]) and k not in MAY_CHANGE]
 
 
 MAY_CHANGE = (

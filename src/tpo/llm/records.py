@@ -15,8 +15,6 @@ from tpo.results.files import read_json
 
 MEASURES = ("reward", "entropy", "completions/mean_length", "groups/zero_variance")
 """Curves of the log."""
-MAX_GRAD_NORM = 1.0
-"""TRL's, where the recipe has no other."""
 
 
 class Record(NamedTuple):
@@ -52,7 +50,8 @@ class Record(NamedTuple):
     @property
     def clipped(self) -> float | None:
         """Share of logged steps whose gradient was cut to `max_grad_norm` (0: never); None: none is logged."""
-        longest = self.run.recipe.trl.get("max_grad_norm", MAX_GRAD_NORM) or np.inf
+        recipe = self.run.recipe
+        longest = recipe.trl.get("max_grad_norm", recipe.max_grad_norm) or np.inf
         lengths = np.array([x for row in self.log if (x := row.get("grad_norm")) is not None])
         return float(np.mean(np.isfinite(lengths) & (lengths > longest))) if len(lengths) else None
 
