@@ -255,6 +255,7 @@ def test_what_cannot_start_leaves_no_run(place: Path, capsys: pytest.CaptureFixt
         ({"scorer": "json:score"}, "cannot be loaded (AttributeError"),
         ({"objective": "vapo"}, "'vapo' needs a critic"),
         ({"trl": '{"max_grad_nrm": 1}'}, "trl holds 'max_grad_nrm', which is no option of TRL's GRPOConfig. Did you mean 'max_grad_norm'?"),
+        ({"trl": '{"max_grad_norm": 2}'}, "trl holds 'max_grad_norm', which is an option of its own"),
         ({"trl": '{"top_entropy_quantile": 0.2}'}, "Set top_entropy_quantile=1.0"),
         ({"trl": '{"off_policy_mask_threshold": 0.2}'}, "Set off_policy_mask_threshold=None"),
         ({"trl": '{"parallelism_config": {"cp_size": 2}}'}, "Set cp_size=1"),

@@ -106,6 +106,9 @@ class Recipe:
         for name in ("learning_rate", "temperature", "timeout"):
             if not getattr(self, name) > 0:
                 raise ValueError(f"{name} is {getattr(self, name)}, expected a number above 0")
+        for name in self.trl:
+            if name in _KINDS:
+                raise ValueError(f"trl holds {name!r}, which is an option of its own: give {name}")
         rows, per_step = self.prompts * self.group_size, self.rows_per_step
         if rows % per_step:
             fits = [m for m in range(self.rows_per_device, 0, -1) if rows % (m * processes()) == 0]

@@ -50,8 +50,7 @@ class Record(NamedTuple):
     @property
     def clipped(self) -> float | None:
         """Share of logged steps whose gradient was cut to `max_grad_norm` (0: never); None: none is logged."""
-        recipe = self.run.recipe
-        longest = recipe.trl.get("max_grad_norm", recipe.max_grad_norm) or np.inf
+        longest = self.run.recipe.max_grad_norm or np.inf
         lengths = np.array([x for row in self.log if (x := row.get("grad_norm")) is not None])
         return float(np.mean(np.isfinite(lengths) & (lengths > longest))) if len(lengths) else None
 
