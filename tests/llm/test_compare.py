@@ -23,7 +23,7 @@ from tpo.cli.train import _timed
 from tpo.llm import comparison, summary
 from tpo.llm.methods import method, methods
 from tpo.llm.plan import Plan, planned
-from tpo.llm.recipe import Recipe
+from tpo.llm.recipe import Recipe, changed
 
 METHODS = "tpo,tpo:eta=0.5:score=mean,grpo:iterations=2"
 
@@ -50,6 +50,15 @@ def test_a_method_has_one_name_however_it_is_spelled() -> None:
     assert (made.objective, made.iterations, made.steps) == ("grpo", 4, 12)
     assert made.objective_options == {"clip": 0.1}
     assert made.learning_rate == 1e-3
+
+
+def test_an_option_that_there_was_not_yet_had_its_default() -> None:
+    before = Recipe("m", "gsm8k", batches=3).plain()
+    del before["max_grad_norm"]
+    assert changed(before, Recipe("m", "gsm8k", batches=3).plain()) == []
+    assert changed(before, Recipe("m", "gsm8k", batches=3, max_grad_norm=2.0).plain()) == [
+        "max_grad_norm"
+    ]
 
 
 @pytest.mark.parametrize(

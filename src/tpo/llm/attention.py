@@ -33,42 +33,28 @@ def additive(looks: Tensor, dtype: torch.dtype) -> Tensor:
     return zeros.masked_fill(~looks, -torch.inf)
 
 
-class _Queries(torch.autograd.Function):
+class _Parted(torch.autograd.Function):
     """Groups [G, S, ...] as prompts [G, P, ...] and candidates [G, K, C, ...].
 
-    Gradients are looked up where a token went; only those of prompts are added up.
+    Candidates may come `behind` their prompts, [G, K, P + C, ...]. Gradients are looked up where a token went;
+    only those of prompts are added up.
     """
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, groups: Layout) -> tuple[Tensor, Tensor]:
-        ctx.groups = groups
-        return x[:, : groups.P].clone(), groups.rows(x)
+    def forward(ctx: Any, x: Tensor, groups: Layout, behind: bool) -> tuple[Tensor, Tensor]:
+        ctx.groups, ctx.behind = groups, behind
+        return x[:, : groups.P].clone(), groups.rows(x, behind)
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, prompts: Tensor, rows: Tensor) -> tuple[Tensor, None]:
+    def backward(ctx: Any, prompts: Tensor, rows: Tensor) -> tuple[Tensor, None, None]:
         groups = ctx.groups
-        found = _of_candidates(groups, rows, groups.in_rows)
-        found[:, : groups.P].add_(prompts)
-        return found, None
-
-
-class _Keys(torch.autograd.Function):
-    """Groups [G, S, ...] as prompts [G, P, ...] and candidates behind their prompts [G, K, P + C, ...]."""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, groups: Layout) -> tuple[Tensor, Tensor]:
-        ctx.groups = groups
-        found = x.flatten(0, 1).index_select(0, groups.to_keys)
-        return x[:, : groups.P].clone(), found.view(groups.G, groups.K, -1, *x.shape[2:])
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, prompts: Tensor, keys: Tensor) -> tuple[Tensor, None]:
-        groups = ctx.groups
-        found = _of_candidates(groups, keys, groups.in_keys)
-        found[:, : groups.P].add_(prompts).add_(keys[:, :, : groups.P].sum(1))
-        return found, None
+        found = groups.sequence(rows, ctx.behind)
+        found.masked_fill_(_like(groups.not_own, found), 0)
+        head = found[:, : groups.P].add_(prompts)
+        if ctx.behind:
+            head.add_(rows[:, :, : groups.P].sum(1))
+        return found, None, None
 
 
 class _Joined(torch.autograd.Function):
@@ -77,7 +63,7 @@ class _Joined(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, prompts: Tensor, rows: Tensor, groups: Layout) -> Tensor:
         ctx.groups = groups
-        found = groups.sequence(rows, groups.in_rows)
+        found = groups.sequence(rows)
         head = found[:, : groups.P]
         head.copy_(torch.where(_like(groups.prompt, head), prompts, head))
         return found
@@ -91,19 +77,12 @@ class _Joined(torch.autograd.Function):
         return torch.where(_like(groups.prompt, head), head, 0), rows, None
 
 
-def _of_candidates(groups: Layout, x: Tensor, places: Tensor) -> Tensor:
-    """[G, S, ...] of what lies at these places [G·S] of [G, K, n, ...], 0 where a token is no candidate's."""
-    found = groups.sequence(x, places)
-    return found.masked_fill_(_like(groups.not_own, found), 0)
-
-
 def _like(places: Tensor, x: Tensor) -> Tensor:
     """Places in the first dimensions of x, for all of the others."""
     return places.view(*places.shape, *[1] * (x.ndim - places.ndim))
 
 
-_queries: Callable[[Tensor, Layout], tuple[Tensor, Tensor]] = _Queries.apply
-_keys: Callable[[Tensor, Layout], tuple[Tensor, Tensor]] = _Keys.apply
+_parted: Callable[[Tensor, Layout, bool], tuple[Tensor, Tensor]] = _Parted.apply
 _joined: Callable[[Tensor, Tensor, Layout], Tensor] = _Joined.apply
 
 
@@ -163,14 +142,14 @@ class Layout:
             self._bias[dtype, share] = one.repeat_interleave(self.K, 0)[:, None]
         return self._bias[dtype, share]
 
-    def rows(self, x: Tensor) -> Tensor:
-        """[G, K, C, ...] candidates of [G, S, ...]; anything where one has no token."""
-        found = x.flatten(0, 1).index_select(0, self.to_rows)
-        return found.view(self.G, self.K, self.C, *x.shape[2:])
+    def rows(self, x: Tensor, behind: bool = False) -> Tensor:
+        """[G, K, C, ...] candidates of [G, S, ...], or `behind` prompts; anything where one has no token."""
+        found = x.flatten(0, 1).index_select(0, self.to_keys if behind else self.to_rows)
+        return found.view(self.G, self.K, -1, *x.shape[2:])
 
-    def sequence(self, rows: Tensor, places: Tensor) -> Tensor:
-        """[G, S, ...] of what lies at these places [G·S]; anything where a token is no candidate's."""
-        found = rows.flatten(0, 2).index_select(0, places)
+    def sequence(self, rows: Tensor, behind: bool = False) -> Tensor:
+        """[G, S, ...] of what `rows` made of candidates; anything where a token is no candidate's."""
+        found = rows.flatten(0, 2).index_select(0, self.in_keys if behind else self.in_rows)
         return found.view(self.G, self.S, *rows.shape[3:])
 
 
@@ -202,8 +181,9 @@ def attend(
     share = heads // shared
     dtype = _computed(query)
     query, key, value = (x.transpose(1, 2).to(dtype) for x in (query, key, value))
-    first, own = _queries(query, groups)
-    (first_key, keys), (first_value, values) = _keys(key, groups), _keys(value, groups)
+    first, own = _parted(query, groups, False)
+    first_key, keys = _parted(key, groups, True)
+    first_value, values = _parted(value, groups, True)
     prompts = functional.scaled_dot_product_attention(
         first.transpose(1, 2),
         first_key.transpose(1, 2),
