@@ -71,6 +71,10 @@ def test_rollouts_to_a_threshold_by_hand(tmp_path: Path) -> None:
     assert rows["grpo", "mean sampled accuracy %"]["values"] == pytest.approx([30, 30, 70 / 3])
     assert rows["grpo", "peak memory GB"]["mean"] == 2
     text = page({"by_hand": found}, {})
+    assert (
+        "| [by\\_hand](#by_hand-m-on-gsm8k) | 3 | TPO iterations=2 | GRPO | 0.454 | 60 | 46.7 | 60 | 46.7 |"
+        in text
+    )
     assert "| rollouts to 43.0% | × GRPO |" in text
     assert "| 13 (3 of 3) | 0.454 |" in text
     assert "| 29 (2 of 3) | 1 |" in text

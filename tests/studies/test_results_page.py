@@ -251,3 +251,14 @@ def test_without_a_comparison_the_page_says_so():
     assert "No comparison is kept yet" in llm_page.page({}, {})
     with pytest.raises(ValueError, match=r"speak of toys, expected .* that are kept \(none\)"):
         llm_page.page({}, {"toys": "Fast."})
+
+
+def test_comparisons_come_in_the_order_of_their_notes_and_only_pairs_stand_in_the_overview():
+    row = {"method": "grpo", "metric": "final sampled accuracy %", "mean": 20.0, "n": 3, "iqm_low": None, "iqm_high": None}  # fmt: skip
+    timed = {"label": "GRPO", "method": "grpo", "threshold": None, "rollouts": None, "ratio": None, "baseline": True, "reached": 0, "seeds": 3}  # fmt: skip
+    alone = {"title": "m on toy:sort", "about": "", "methods": [timed], "table": {"rows": [row]}, "verdicts": [],
+             "settings": {}, "provenance": {}, "command": "", "cost": {"seconds": 1.0, "device": "cpu"},
+             "progress": {"cells_done": 3, "cells": 3}}  # fmt: skip
+    text = llm_page.page({"a": alone, "b": alone, "c": alone}, {"c": "Slow.", "a": "Fast."})
+    assert re.findall(r"(?m)^## (\w)", text) == ["c", "a", "b"]
+    assert llm_page.OVERVIEW not in text

@@ -40,6 +40,10 @@ end. Seconds and GB are a run's own, and runs at the same time share a device. A
 95% interval of the difference, seed by seed, where a seed that never reaches the accuracy counts with one
 rollout batch more than the budget; three seeds decide little."""
 
+OVERVIEW = """\
+The TPO that ends with the most samples right beside the GRPO that does, of those that a comparison holds; both
+are picked on the seeds that are reported."""
+
 COLUMNS = {
     "final sampled accuracy %": "sampled %",
     "final accuracy %": "greedy %",
@@ -63,16 +67,19 @@ Summary = Mapping[str, Any]
 
 
 def page(kept: Mapping[str, Summary], notes: Mapping[str, str]) -> str:
-    """The whole page, from the comparisons by name and remarks by the same names."""
+    """The whole page, from the comparisons by name and remarks by the same names, in whose order they come."""
     unknown = sorted({*notes} - {*kept})
     if unknown:
         raise ValueError(
             f"the notes on language models speak of {', '.join(unknown)}, expected names of comparisons "
             f"that are kept ({', '.join(kept) or 'none'})"
         )
-    sections = [_section(name, one, notes.get(name, "")) for name, one in kept.items()]
-    parts = [INTRODUCTION, LEGEND, *sections] if kept else [INTRODUCTION, NOTHING]
-    return "\n\n".join(parts) + "\n"
+    if not kept:
+        return f"{INTRODUCTION}\n\n{NOTHING}\n"
+    ordered = {name: kept[name] for name in (*notes, *kept)}
+    sections = [_section(name, one, notes.get(name, "")) for name, one in ordered.items()]
+    parts = [INTRODUCTION, LEGEND, _overview(ordered), *sections]
+    return "\n\n".join(part for part in parts if part) + "\n"
 
 
 def picture(name: str) -> str:
@@ -120,11 +127,60 @@ def _line(series: Mapping[str, Any], look: str, band: bool) -> Mark:
     return Mark("line", look, series["x"], series["iqm"], band=ends)
 
 
+def _overview(kept: Mapping[str, Summary]) -> str:
+    """A line for each comparison of TPO with GRPO."""
+    numbers = ["× GRPO", "sampled %", "GRPO's", "pass@k %", "GRPO's"]
+    heads = ["comparison", "seeds", "TPO", "GRPO", *numbers]
+    lines = [
+        [
+            f"[{markdown.text(name)}](#{markdown.anchor(_title(name, one))})",
+            *map(markdown.text, line),
+        ]
+        for name, one in kept.items()
+        if (line := _best(one))
+    ]
+    if not lines:
+        return ""
+    table = markdown.rows(heads, lines, [False, True, False, False, *[True] * len(numbers)])
+    return f"{OVERVIEW}\n\n{table}"
+
+
+def _best(one: Summary) -> list[str]:
+    """The TPO that ends best beside the GRPO that does; nothing where one of them is missing."""
+    known = _by_metric(one)
+    ends = known.get("final sampled accuracy %", {})
+    solved = next((rows for metric, rows in known.items() if metric.startswith("pass@")), {})
+    own = [m for m in one["methods"] if m["method"].split(":")[0] == "tpo" and m["method"] in ends]
+    baseline = next((m for m in one["methods"] if m["baseline"]), None)
+    if not own or baseline is None:
+        return []
+    best = max(own, key=lambda m: ends[m["method"]]["mean"])
+    return [
+        str(best["seeds"]),
+        best["label"],
+        baseline["label"],
+        "–" if best["ratio"] is None else number(best["ratio"]),
+        *(_cell(rows.get(m["method"]), False) for rows in (ends, solved) for m in (best, baseline)),
+    ]
+
+
+def _by_metric(one: Summary) -> dict[str, dict[str, Any]]:
+    """The rows of the table by metric and method."""
+    known: dict[str, dict[str, Any]] = {}
+    for row in one["table"]["rows"]:
+        known.setdefault(row["metric"], {})[row["method"]] = row
+    return known
+
+
+def _title(name: str, one: Summary) -> str:
+    return f"{name}: {one['title']}"
+
+
 def _section(name: str, one: Summary, notes: str) -> str:
     cost = one["cost"]
     runs = f"{one['progress']['cells_done']} runs{_trials(one.get('tuning'))}"
     parts = [
-        f"## {markdown.text(name)}: {markdown.text(one['title'])}",
+        f"## {markdown.text(_title(name, one))}",
         markdown.text(f"{runs}, {duration(cost['seconds'])} in sum on {cost['device']}"),
         markdown.text(one["about"]),
         f"![{markdown.text(one['title'])}]({picture(name)})",
@@ -158,9 +214,7 @@ def _trials(tuning: Mapping[str, Any] | None) -> str:
 
 def _table(one: Summary) -> str:
     """A method a line."""
-    known: dict[str, dict[str, Any]] = {}
-    for row in one["table"]["rows"]:
-        known.setdefault(row["metric"], {})[row["method"]] = row
+    known = _by_metric(one)
     shown = {
         metric: COLUMNS[key].format(k=metric[5:-2])
         for key in COLUMNS

@@ -74,9 +74,13 @@ def table(rows: Sequence[Mapping[str, Any]]) -> str:
 
 def grid(heads: Sequence[str], cells: Sequence[Sequence[str]], numbers: Sequence[bool]) -> str:
     """A table; columns of numbers are set to the right."""
-    lines = [[text(cell) for cell in line] for line in (heads, *cells)]
-    lines.insert(1, ["---:" if one else "---" for one in numbers])
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+    return rows(list(map(text, heads)), [list(map(text, line)) for line in cells], numbers)
+
+
+def rows(heads: Sequence[str], cells: Sequence[Sequence[str]], numbers: Sequence[bool]) -> str:
+    """A table of what is Markdown already."""
+    rule = ["---:" if one else "---" for one in numbers]
+    return "\n".join("| " + " | ".join(line) + " |" for line in (heads, rule, *cells))
 
 
 def facts(title: str, known: Mapping[str, Any]) -> str:
@@ -85,6 +89,12 @@ def facts(title: str, known: Mapping[str, Any]) -> str:
         return ""
     listed = "; ".join(f"{key} {value_text(value)}" for key, value in known.items())
     return f"{title}: {text(listed)}"
+
+
+def anchor(title: str) -> str:
+    """Where the link to a heading leads."""
+    kept = "".join(c for c in title.lower() if c.isalnum() or c in " -_")
+    return kept.replace(" ", "-")
 
 
 def code(command: str) -> str:

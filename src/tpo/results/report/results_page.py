@@ -190,7 +190,7 @@ def tally(found: Sequence[Section]) -> str:
 
 def _overview(sections: Sequence[Section]) -> str:
     heads = ["study", "source", "runs", "numbers", "agree", "lower", "higher", "not run", "claims"]
-    lines = [heads, ["---", "---", *["---:"] * 6, "---"]]
+    lines = []
     for found in sections:
         rows = [row for row in found["table"]["rows"] if row.get("published") is not None]
         count = Counter(row.get("agreement") for row in rows)
@@ -198,16 +198,10 @@ def _overview(sections: Sequence[Section]) -> str:
         progress = found["progress"]
         counts = [len(rows), *(count[v] for v in VERDICTS), count[NOT_RUN] + count[None]]
         lines.append([
-            f"[{found['title']}](#{_anchor(found['title'])})", found["source"],
+            f"[{found['title']}](#{markdown.anchor(found['title'])})", found["source"],
             f"{progress['cells_done']}/{progress['cells']}", *(str(n) for n in counts), signs or "–",
         ])  # fmt: skip
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
-
-
-def _anchor(title: str) -> str:
-    """Where a heading's link leads."""
-    kept = "".join(c for c in title.lower() if c.isalnum() or c in " -_")
-    return kept.replace(" ", "-")
+    return markdown.rows(heads, lines, [False, False, *[True] * 6, False])
 
 
 def highlights(found: Sequence[Section]) -> str:
