@@ -80,10 +80,13 @@ class Watch:
         self.patience = patience
         self.score = getattr(objective, "score", None)
         self._counts = {"few": 0, "flat": 0}
+        self._solved = 0.0
+        """the largest share of prompts, in any rollout batch, that a completion solved"""
 
     def scores(self, found: dict[str, float], truncated: float = 0.0) -> None:
         """Look at one rollout batch's scores; `truncated` is the share of completions cut at the limit."""
-        cause, advice = _flat_advice(found, truncated)
+        self._solved = max(self._solved, *(x for k, x in found.items() if k.startswith("pass@")))
+        cause, advice = _flat_advice(found, truncated, self._solved)
         self._count(
             "flat",
             found["groups/zero_variance"] > MOST,
@@ -109,7 +112,7 @@ class Watch:
             warnings.warn(message, stacklevel=4)
 
 
-def _flat_advice(found: dict[str, float], truncated: float) -> tuple[str, str]:
+def _flat_advice(found: dict[str, float], truncated: float, solved: float) -> tuple[str, str]:
     if found["groups/excluded"] > 0.5:
         return (
             f"{found['groups/excluded']:.0%} of completions are truncated or unscored",
@@ -118,6 +121,11 @@ def _flat_advice(found: dict[str, float], truncated: float) -> tuple[str, str]:
         )
     if found["groups/all_fail"] >= found["groups/all_pass"]:
         advice = "take easier prompts, more candidates (num_generations) or a partial score"
+        if solved > 0.5:
+            return f"nearly all fail, where once {solved:.0%} of prompts were solved", (
+                "the policy has fallen. Go back to a checkpoint from before, with a lower learning_rate or "
+                f"fewer num_iterations; or, if prompts have become harder, {advice}"
+            )
         if truncated > 0.5:
             cause = f"nearly all fail, and {truncated:.0%} reach the limit of tokens"
             return cause, f"raise max_completion_length, or {advice}"
