@@ -89,6 +89,28 @@ def test_rollouts_to_a_threshold_by_hand(tmp_path: Path) -> None:
     assert "40% (median 40%) against GRPO 53.3% (median 50%)" in verdicts[1]["detail"]
 
 
+@pytest.mark.parametrize(
+    ("flat", "told"),
+    [
+        ([0, 1, 1, 1], "grpo, seed 0: no informative group in the last 3 of 4 rollout batches."),
+        ([1, 1, 1, 1], "grpo, seed 0: no informative group in the last 4 of 4 rollout batches."),
+        ([1, 1, 1, 0.9], "at most the last 100 batches."),
+    ],
+)
+def test_a_run_that_had_nothing_left_to_learn_from_is_named(
+    tmp_path: Path, flat: list[float], told: str
+) -> None:
+    recipe = Recipe("m", "gsm8k", batches=4, prompts=2, group_size=4, out=str(tmp_path))
+    plan = Plan(recipe, methods("tpo,grpo"))
+    for one in plan.methods:
+        _left_behind(plan.run(one, 0), [0.1, 0.3, 0.5])
+    log = plan.run(plan.methods[1], 0).folder / "log.jsonl"
+    rows = zip(read_lines(log), flat, strict=True)
+    write_lines(log, [{**row, "groups/zero_variance": x} for row, x in rows])
+    write_json(tmp_path / "comparison.json", {"plan": plan.plain()})
+    assert summary(tmp_path)["about"].endswith(told)
+
+
 def test_what_went_wrong_in_a_run_stands_with_its_numbers(tmp_path: Path) -> None:
     recipe = Recipe("m", "gsm8k", batches=4, prompts=2, group_size=4, out=str(tmp_path))
     plan = Plan(recipe, methods("tpo,grpo"))
