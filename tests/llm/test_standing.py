@@ -25,7 +25,7 @@ def _left_behind(run: Run, sampled: list[float]) -> None:
     """The files of a run of four rollout batches of eight, evaluated every two of them."""
     steps = [run.recipe.iterations * batch for batch in (0, 2, 4)]
     rows = [
-        {"step": step, "sampled": x, "greedy": x, "pass_at_k": x, "kl": None}
+        {"step": step, "sampled": x, "greedy": x, "pass_at_k": x + 0.1, "kl": None}
         for step, x in zip(steps, sampled, strict=True)
     ]
     log = {
@@ -72,7 +72,7 @@ def test_rollouts_to_a_threshold_by_hand(tmp_path: Path) -> None:
     assert rows["grpo", "peak memory GB"]["mean"] == 2
     text = page({"by_hand": found}, {})
     assert (
-        "| [by\\_hand](#by_hand-m-on-gsm8k) | 3 | TPO iterations=2 | GRPO | 0.454 | 60 | 46.7 | 60 | 46.7 |"
+        "| [by\\_hand](#by_hand-m-on-gsm8k) | 3 | TPO iterations=2 | GRPO | 0.454 | 60 | 46.7 | 70 | 56.7 |"
         in text
     )
     assert "| rollouts to 43.0% | × GRPO |" in text
@@ -90,25 +90,34 @@ def test_rollouts_to_a_threshold_by_hand(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("flat", "told"),
+    ("flat", "passed", "silent"),
     [
-        ([0, 1, 1, 1], "grpo, seed 0: no informative group in the last 3 of 4 rollout batches."),
-        ([1, 1, 1, 1], "grpo, seed 0: no informative group in the last 4 of 4 rollout batches."),
-        ([1, 1, 1, 0.9], "at most the last 100 batches."),
+        ([0] * 8 + [1] * 2, 0.0, 2),
+        ([1] * 10, 0.0, 10),
+        ([0] * 9 + [1], 0.0, None),  # a tenth is not told
+        ([1] * 9 + [0.9], 0.0, None),
+        ([0] * 2 + [1] * 8, 1.0, None),  # nothing to learn, since all is solved
     ],
 )
+@pytest.mark.parametrize("iterations", [1, 2])
 def test_a_run_that_had_nothing_left_to_learn_from_is_named(
-    tmp_path: Path, flat: list[float], told: str
+    tmp_path: Path, flat: list[float], passed: float, silent: int | None, iterations: int
 ) -> None:
-    recipe = Recipe("m", "gsm8k", batches=4, prompts=2, group_size=4, out=str(tmp_path))
-    plan = Plan(recipe, methods("tpo,grpo"))
+    recipe = Recipe("m", "gsm8k", batches=10, prompts=2, group_size=4, out=str(tmp_path))
+    plan = Plan(recipe, methods(f"tpo,grpo:iterations={iterations}"))
     for one in plan.methods:
         _left_behind(plan.run(one, 0), [0.1, 0.3, 0.5])
-    log = plan.run(plan.methods[1], 0).folder / "log.jsonl"
-    rows = zip(read_lines(log), flat, strict=True)
-    write_lines(log, [{**row, "groups/zero_variance": x} for row, x in rows])
+    fallen = plan.run(plan.methods[1], 0)
+    log = fallen.folder / "log.jsonl"
+    usual = read_lines(log)[0] | {"groups/all_pass": passed}
+    rows = [
+        {**usual, "step": i * iterations + 1, "groups/zero_variance": x} for i, x in enumerate(flat)
+    ]
+    write_lines(log, rows)
     write_json(tmp_path / "comparison.json", {"plan": plan.plain()})
-    assert summary(tmp_path)["about"].endswith(told)
+    told = f"{fallen.title}: no informative group in the last {silent} of 10 rollout batches."
+    about = summary(tmp_path)["about"]
+    assert about.endswith(told) if silent else "informative" not in about
 
 
 def test_what_went_wrong_in_a_run_stands_with_its_numbers(tmp_path: Path) -> None:

@@ -228,20 +228,6 @@ def test_groups_without_a_signal_are_warned_about(tmp_path: Path) -> None:
         made.train()
 
 
-def test_a_policy_that_has_fallen_is_told_from_prompts_that_are_too_hard(tmp_path: Path) -> None:
-    """The first rollout batch has winners, the next two have none."""
-    calls = iter([1.0, 0.0, 0.0])
-
-    def once(completions: list[str], **_: Any) -> list[float]:
-        first = next(calls)
-        return [first * (i % 2) for i in range(len(completions))]
-
-    made = trainer(tmp_path, once, patience=2, max_steps=3)
-    words = "once 100% of prompts were solved.*has fallen.*lower learning_rate or fewer num_iter"
-    with pytest.warns(UserWarning, match=words):
-        made.train()
-
-
 def test_groups_of_excluded_completions_have_no_signal(tmp_path: Path) -> None:
     """Every completion is cut short: nothing is solved, and the warning says why."""
     made = trainer(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import warnings
+from collections import deque
+from statistics import fmean
 from typing import Any
 
 import torch
@@ -17,6 +19,8 @@ FEW = 2.0
 """Fewer effective candidates than this: one candidate stands for its group."""
 MOST = 0.8
 """A share of groups without a signal from which a warning is due."""
+ONCE = 0.3
+"""A policy that solved more than this share of prompts, and now less than a quarter of that, has fallen."""
 
 
 def score_metrics(group: tpo.Group, success: float) -> dict[str, float]:
@@ -27,13 +31,13 @@ def score_metrics(group: tpo.Group, success: float) -> dict[str, float]:
     shares = diagnostics.group_shares(group.total, group.valid, success)
     valid = _valid(group)
     some, counted = torch.stack([valid.any(-1).double().mean(), valid.double().mean()]).tolist()
-    flat, fail, solved = (some * share for share in torch.stack(list(shares)).tolist())
+    flat, fail, solved = torch.stack(list(shares)).tolist()
     return {
-        "groups/zero_variance": flat + 1 - some,
-        "groups/all_fail": fail,
-        "groups/all_pass": solved,
+        "groups/zero_variance": 1 - some * (1 - flat),
+        "groups/all_fail": some * fail,
+        "groups/all_pass": some * solved,
         "groups/excluded": 1 - counted,
-        f"pass@{group.total.shape[-1]}": some - fail,
+        f"pass@{group.total.shape[-1]}": some * (1 - fail),
     }
 
 
@@ -73,20 +77,27 @@ def _valid(group: tpo.Group) -> torch.Tensor:
 
 
 class Watch:
-    """Warns once, with advice, when for `patience` rollout batches in a row there was hardly a signal."""
+    """Warns once, with advice, when for `patience` rollout batches in a row there was hardly a signal.
+
+    What a run solved before it was resumed is not known.
+    """
 
     def __init__(self, patience: int, objective: Objective) -> None:
         """Count from 0."""
         self.patience = patience
         self.score = getattr(objective, "score", None)
         self._counts = {"few": 0, "flat": 0}
-        self._solved = 0.0
-        """the largest share of prompts, in any rollout batch, that a completion solved"""
+        self._solved: deque[float] = deque(maxlen=patience)
+        """shares of prompts that a completion solved, of the last rollout batches"""
+        self._best = 0.0
+        """the largest mean of so many in a row"""
 
     def scores(self, found: dict[str, float], truncated: float = 0.0) -> None:
         """Look at one rollout batch's scores; `truncated` is the share of completions cut at the limit."""
-        self._solved = max(self._solved, *(x for k, x in found.items() if k.startswith("pass@")))
-        cause, advice = _flat_advice(found, truncated, self._solved)
+        self._solved += [x for name, x in found.items() if name.startswith("pass@")]
+        if len(self._solved) == self.patience:
+            self._best = max(self._best, fmean(self._solved))
+        cause, advice = self._flat(found, truncated)
         self._count(
             "flat",
             found["groups/zero_variance"] > MOST,
@@ -111,23 +122,27 @@ class Watch:
         if self._counts[name] == self.patience:
             warnings.warn(message, stacklevel=4)
 
-
-def _flat_advice(found: dict[str, float], truncated: float, solved: float) -> tuple[str, str]:
-    if found["groups/excluded"] > 0.5:
-        return (
-            f"{found['groups/excluded']:.0%} of completions are truncated or unscored",
-            "raise max_completion_length, keep truncated completions with mask_truncated_completions=False, "
-            "or mend the scorer if reward_failures is high",
-        )
-    if found["groups/all_fail"] >= found["groups/all_pass"]:
+    def _flat(self, found: dict[str, float], truncated: float) -> tuple[str, str]:
+        """Why groups have no signal, and what to do."""
+        fail, passed = found["groups/all_fail"], found["groups/all_pass"]
+        if found["groups/excluded"] > 0.5:
+            return (
+                f"{found['groups/excluded']:.0%} of completions are truncated or unscored",
+                "raise max_completion_length, keep truncated completions with "
+                "mask_truncated_completions=False, or mend the scorer if reward_failures is high",
+            )
+        if min(fail, passed) > 0.1:
+            return f"{fail:.0%} always fail and {passed:.0%} always pass", "take prompts in between"
+        if passed > fail:
+            return "nearly all pass", "take harder prompts"
         advice = "take easier prompts, more candidates (num_generations) or a partial score"
-        if solved > 0.5:
-            return f"nearly all fail, where once {solved:.0%} of prompts were solved", (
-                "the policy has fallen. Go back to a checkpoint from before, with a lower learning_rate or "
-                f"fewer num_iterations; or, if prompts have become harder, {advice}"
+        if self._best > ONCE and fmean(self._solved) < self._best / 4:
+            limit = f", and {truncated:.0%} reach the limit of tokens" if truncated > 0.5 else ""
+            return f"nearly all fail, where once {self._best:.0%} of prompts were solved{limit}", (
+                "the policy has fallen. Go back to a checkpoint from before, with a lower learning rate or "
+                f"fewer passes over a batch; or, if prompts have become harder, {advice}"
             )
         if truncated > 0.5:
             cause = f"nearly all fail, and {truncated:.0%} reach the limit of tokens"
             return cause, f"raise max_completion_length, or {advice}"
         return "nearly all fail", advice
-    return "nearly all pass", "take harder prompts"

@@ -15,8 +15,8 @@ from tpo.results.files import read_json
 
 MEASURES = ("reward", "entropy", "completions/mean_length", "groups/zero_variance")
 """Curves of the log."""
-SHORT = 0.1
-"""The share of a run's rollout batches that may be without an informative group at its end, and not be told."""
+QUIET_END = 0.1
+"""A run is named if it ends with more than this share of its rollout batches without an informative group."""
 
 
 class Record(NamedTuple):
@@ -62,22 +62,26 @@ class Record(NamedTuple):
         skipped = sum(row.get("skipped_steps") or 0.0 for row in self.log)
         unscored = [x for row in self.log if (x := row.get("reward_failures")) is not None]
         held_out = sum(row.get("failures", 0) for row in self.evaluations)
-        batches = self.run.recipe.batches
+        batches, silent = self.run.recipe.batches, self.silent_batches
         told = {
             f"{skipped:.0f} of {len(self.log)} steps skipped, their gradient not finite": skipped,
             f"{np.mean(unscored or [0.0]):.2%} of completions not scored": sum(unscored),
             f"{held_out} held-out completions not scored, which count as not solved": held_out,
-            f"no informative group in the last {self.silent} of {batches} rollout batches": (
-                self.silent > SHORT * batches
+            f"no informative group in the last {silent} of {batches} rollout batches": (
+                silent > QUIET_END * batches
             ),
         }
         return [words for words, number in told.items() if number]
 
     @property
-    def silent(self) -> int:
-        """Rollout batches up to the last, without a break, in which no group was informative."""
-        flat = curve(self.log, "groups/zero_variance", self.run.recipe) == 1
-        return int(np.argmin(flat[::-1])) if not flat.all() else len(flat)
+    def silent_batches(self) -> int:
+        """Rollout batches up to the last, without a break, without an informative group and not all solved."""
+        flat, solved = (
+            curve(self.log, f"groups/{name}", self.run.recipe)
+            for name in ("zero_variance", "all_pass")
+        )
+        silent = (flat == 1) & ~(solved > 0.5)
+        return len(silent) if silent.all() else int(np.argmin(silent[::-1]))
 
     @property
     def rollouts(self) -> np.ndarray:

@@ -42,7 +42,8 @@ rollout batch more than the budget; three seeds decide little."""
 
 OVERVIEW = """\
 The TPO that ends with the most samples right beside the GRPO that does, of those that a comparison holds; both
-are picked on the seeds that are reported."""
+are picked on the seeds that are reported. Comparisons may share runs, and the remarks on one say where a rate
+was chosen badly."""
 
 COLUMNS = {
     "final sampled accuracy %": "sampled %",
@@ -129,7 +130,7 @@ def _line(series: Mapping[str, Any], look: str, band: bool) -> Mark:
 
 def _overview(kept: Mapping[str, Summary]) -> str:
     """A line for each comparison of TPO with GRPO."""
-    numbers = ["× GRPO", "sampled %", "GRPO's", "pass@k %", "GRPO's"]
+    numbers = ["× GRPO", "TPO sampled %", "GRPO sampled %", "TPO pass@k %", "GRPO pass@k %"]
     heads = ["comparison", "seeds", "TPO", "GRPO", *numbers]
     lines = [
         [
@@ -141,7 +142,7 @@ def _overview(kept: Mapping[str, Summary]) -> str:
     ]
     if not lines:
         return ""
-    table = markdown.rows(heads, lines, [False, True, False, False, *[True] * len(numbers)])
+    table = markdown.raw_grid(heads, lines, [False, True, False, False, *[True] * len(numbers)])
     return f"{OVERVIEW}\n\n{table}"
 
 
@@ -150,16 +151,18 @@ def _best(one: Summary) -> list[str]:
     known = _by_metric(one)
     ends = known.get("final sampled accuracy %", {})
     solved = next((rows for metric, rows in known.items() if metric.startswith("pass@")), {})
-    own = [m for m in one["methods"] if m["method"].split(":")[0] == "tpo" and m["method"] in ends]
+    ended = {method: row for method, row in ends.items() if row["n"]}
+    own = [m for m in one["methods"] if m["method"].split(":")[0] == "tpo" and m["method"] in ended]
     baseline = next((m for m in one["methods"] if m["baseline"]), None)
     if not own or baseline is None:
         return []
-    best = max(own, key=lambda m: ends[m["method"]]["mean"])
+    best = max(own, key=lambda m: ended[m["method"]]["mean"])
+    never = "–" if best["threshold"] is None else "never"
     return [
-        str(best["seeds"]),
+        str(ended[best["method"]]["n"]),
         best["label"],
         baseline["label"],
-        "–" if best["ratio"] is None else number(best["ratio"]),
+        never if best["ratio"] is None else number(best["ratio"]),
         *(_cell(rows.get(m["method"]), False) for rows in (ends, solved) for m in (best, baseline)),
     ]
 

@@ -74,11 +74,11 @@ def table(rows: Sequence[Mapping[str, Any]]) -> str:
 
 def grid(heads: Sequence[str], cells: Sequence[Sequence[str]], numbers: Sequence[bool]) -> str:
     """A table; columns of numbers are set to the right."""
-    return rows(list(map(text, heads)), [list(map(text, line)) for line in cells], numbers)
+    return raw_grid(list(map(text, heads)), [list(map(text, line)) for line in cells], numbers)
 
 
-def rows(heads: Sequence[str], cells: Sequence[Sequence[str]], numbers: Sequence[bool]) -> str:
-    """A table of what is Markdown already."""
+def raw_grid(heads: Sequence[str], cells: Sequence[Sequence[str]], numbers: Sequence[bool]) -> str:
+    """As `grid`, of cells that are Markdown already."""
     rule = ["---:" if one else "---" for one in numbers]
     return "\n".join("| " + " | ".join(line) + " |" for line in (heads, rule, *cells))
 

@@ -201,7 +201,7 @@ def _overview(sections: Sequence[Section]) -> str:
             f"[{found['title']}](#{markdown.anchor(found['title'])})", found["source"],
             f"{progress['cells_done']}/{progress['cells']}", *(str(n) for n in counts), signs or "–",
         ])  # fmt: skip
-    return markdown.rows(heads, lines, [False, False, *[True] * 6, False])
+    return markdown.raw_grid(heads, lines, [False, False, *[True] * 6, False])
 
 
 def highlights(found: Sequence[Section]) -> str:
