@@ -262,3 +262,20 @@ def test_comparisons_come_in_the_order_of_their_notes_and_only_pairs_stand_in_th
     text = llm_page.page({"a": alone, "b": alone, "c": alone}, {"c": "Slow.", "a": "Fast."})
     assert re.findall(r"(?m)^## (\w)", text) == ["c", "a", "b"]
     assert llm_page.OVERVIEW not in text
+
+
+def test_the_overview_holds_the_tpo_that_ends_best():
+    ends = {"tpo": 20.0, "tpo:eta=0.5": 40.0, "lpo": 90.0, "grpo": 30.0}
+    rows = [
+        {"method": name, "metric": "final sampled accuracy %", "mean": x, "n": 3, "iqm_low": None, "iqm_high": None}
+        for name, x in ends.items()
+    ]  # fmt: skip
+    methods = [
+        {"label": name.upper(), "method": name, "threshold": 0.3, "rollouts": None, "ratio": None, "baseline": name == "grpo", "reached": 0, "seeds": 3}
+        for name in ends
+    ]  # fmt: skip
+    found = {"title": "m on toy:sort", "about": "", "methods": methods, "table": {"rows": rows}, "verdicts": [],
+             "settings": {}, "provenance": {}, "command": "", "cost": {"seconds": 1.0, "device": "cpu"},
+             "progress": {"cells_done": 12, "cells": 12}}  # fmt: skip
+    line = "| [a](#a-m-on-toysort) | 3 | TPO:ETA=0.5 | GRPO | never | 40 | 30 | – | – |"
+    assert line in llm_page.page({"a": found}, {})
