@@ -291,6 +291,29 @@ def test_a_method_waits_for_what_says_nothing_about_a_value(place: Path) -> None
     assert settled(plan)[tpo].name == "tpo:learning_rate=0.1"
 
 
+def test_a_value_beside_one_that_led_nowhere_is_told(tmp_path: Path) -> None:
+    """TPO is best at .2 and falls at .4; GRPO is best at .1, with .2 between it and its fall, LPO at the last."""
+    tuned = Tuning("learning_rate", (0.4, 0.1, 0.2))
+    plan = Plan(
+        Recipe("m", "gsm8k", batches=4, out=str(tmp_path)), methods("tpo,grpo,lpo"), 1, tuned
+    )
+    ends = {"tpo": (0.0, 0.3, 0.5), "grpo": (0.0, 0.5, 0.3), "lpo": (0.5, 0.3, 0.2)}
+    (tmp_path / "tuning").mkdir()
+    for method in plan.methods:
+        for run, end in zip(trials(plan, method), ends[method.name], strict=True):
+            _left_behind(run, [0.1, end, end])
+        assert settle(plan, method)
+    write_json(tmp_path / "comparison.json", {"plan": plan.plain()})
+    found = summary(tmp_path)
+    assert found["tuning"]["brink"] == ["tpo"]
+    assert [row["nowhere"] for row in found["tuning"]["rows"]] == [1, 0, 0] * 2 + [0] * 3
+    assert (
+        "At or next to a value with which a seed got no better than it began, as others may: tpo."
+        in (found["about"])
+    )
+    assert "| TPO | 3.33 ✗ | 23.3 | 36.7 ★ |" in page({"a": found}, {})
+
+
 @pytest.mark.parametrize(
     ("own", "words"),
     [

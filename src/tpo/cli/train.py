@@ -200,9 +200,10 @@ def _tuned(tuning: dict[str, Any] | None) -> list[str]:
     for row in tuning["rows"]:
         outcome = row["error"] or "not finished"
         outcome = f"{row['accuracy']:.2f} %" if row["accuracy"] is not None else outcome
+        nowhere = ", led nowhere" if row["nowhere"] else ""
         edge = " at the edge of the grid" if row["method"] in tuning["edge"] else ""
         best = f"  <- best{edge}" if row["chosen"] else ""
-        lines.append(f"  {row['method']}  {row['value']}  {outcome}{best}")
+        lines.append(f"  {row['method']}  {row['value']}  {outcome}{nowhere}{best}")
     return [*lines, ""]
 
 

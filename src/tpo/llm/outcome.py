@@ -26,6 +26,11 @@ EVALUATED = {
 """Curves of the evaluations."""
 POINTS = 200
 """At most so many points of a curve go into the summary."""
+BEWARE = {
+    "edge": "At the edge of what was tried, so that a better one may lie beyond",
+    "brink": "At or next to a value with which a seed got no better than it began, as others may",
+}
+"""What tuning says of the values that it chose, where it does."""
 TABLE = ("method", "metric", "mean", "median", "iqm", "iqm_low", "iqm_high", "n")
 
 
@@ -126,9 +131,14 @@ def _tuned(tuning: Mapping[str, Any] | None) -> list[str]:
         return []
     chosen = [row for row in tuning["rows"] if row["chosen"]]
     values = ", ".join(f"{row['method']} {row['value']}" for row in chosen)
-    edge = ", ".join(tuning["edge"])
-    words = f"{tuning['option'].capitalize()} is each method's best on other seeds: {values}."
-    return [words, f"At the edge of what was tried: {edge}."] if edge else [words]
+    return [
+        f"{tuning['option'].capitalize()} is each method's best on other seeds: {values}.",
+        *(
+            f"{words}: {', '.join(names)}."
+            for key, words in BEWARE.items()
+            if (names := tuning[key])
+        ),
+    ]
 
 
 def _failed(failures: Sequence[Mapping[str, Any]]) -> list[str]:

@@ -50,6 +50,11 @@ class Record(NamedTuple):
         return float(np.mean([row["sampled"] for row in self.evaluations]))
 
     @property
+    def learned(self) -> bool:
+        """Whether it was better over its evaluations than before the first step."""
+        return self.mean_accuracy > self.evaluations[0]["sampled"]
+
+    @property
     def clipped(self) -> float | None:
         """Share of logged steps whose gradient was cut to `max_grad_norm` (0: never); None: none is logged."""
         longest = self.run.recipe.max_grad_norm or np.inf

@@ -6,7 +6,7 @@ DIR/tuning.json          the value of each method, settled once
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -60,7 +60,11 @@ def _waits(one: Record) -> bool:
 
 
 def table(plan: Plan) -> dict[str, Any] | None:
-    """Every value that was tried with its outcome, in %, and which are at the edge of the grid."""
+    """Every value that was tried with its outcome, in %.
+
+    `edge` names the methods whose value is the first or last of the grid, `brink` those that got nowhere with a
+    seed at their value or the next one.
+    """
     if plan.tuning is None:
         return None
     chosen = settled(plan)
@@ -73,7 +77,22 @@ def table(plan: Plan) -> dict[str, Any] | None:
         "batches": plan.tuning.batches or plan.recipe.batches,
         "rows": rows,
         "edge": [r["method"] for r in rows if r["chosen"] and r["value"] in ends],
+        "brink": brink(rows),
     }
+
+
+def brink(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Methods whose chosen value, or one beside it, led a seed nowhere: with another seed the chosen may."""
+    found = []
+    for name in dict.fromkeys(row["method"] for row in rows):
+        own = [row for row in rows if row["method"] == name]
+        if all(isinstance(row["value"], (int, float)) for row in own):
+            own.sort(key=lambda row: row["value"])
+        for i, row in enumerate(own):
+            near = own[max(0, i - 1) : i + 2]
+            if row["chosen"] and any(one["nowhere"] or one["error"] for one in near):
+                found.append(name)
+    return found
 
 
 def _rows(plan: Plan, method: Method, chosen: Mapping[Method, Method]) -> list[dict[str, Any]]:
@@ -88,6 +107,7 @@ def _rows(plan: Plan, method: Method, chosen: Mapping[Method, Method]) -> list[d
                 "label": method.label,
                 "value": value,
                 "accuracy": None if score is None else 100 * score,
+                "nowhere": sum(one.result is not None and not one.learned for one in records),
                 "error": next((one.error for one in records if one.error), None),
                 "chosen": chosen.get(method) == tried,
             }

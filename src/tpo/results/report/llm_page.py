@@ -259,7 +259,7 @@ def _timing(method: Mapping[str, Any]) -> list[str]:
 
 
 def _tuning(tuning: Mapping[str, Any] | None) -> str:
-    """Every value that was tried, a method a line; the best marked, and those at the edge named."""
+    """Every value that was tried, a method a line; the best marked."""
     if not tuning:
         return ""
     values = list(dict.fromkeys(row["value"] for row in tuning["rows"]))
@@ -272,11 +272,8 @@ def _tuning(tuning: Mapping[str, Any] | None) -> str:
     seeds = ", ".join(map(str, tuning["seeds"]))
     words = (
         f"Tuning, with seed {seeds} and {tuning['batches']} rollout batches: accuracy of samples in %, mean "
-        "over all evaluations; the starred value is the one reported."
+        "over all evaluations; ★ is the value reported, ✗ one with which a seed got no better than it began."
     )
-    if tuning["edge"]:
-        names = ", ".join(tuning["edge"])
-        words += f" At the edge of the grid, so that a better one may lie beyond: {names}."
     grid = markdown.grid(heads, lines, [False, *[True] * len(values)])
     return f"{markdown.text(words)}\n\n{grid}"
 
@@ -284,4 +281,4 @@ def _tuning(tuning: Mapping[str, Any] | None) -> str:
 def _tried(row: Mapping[str, Any]) -> str:
     if row["accuracy"] is None:
         return "failed" if row["error"] else "–"
-    return f"{number(row['accuracy'])}{' ★' if row['chosen'] else ''}"
+    return number(row["accuracy"]) + " ✗" * bool(row["nowhere"]) + " ★" * row["chosen"]
