@@ -24,6 +24,8 @@ EVALUATED = {
     "kl": "KL from the start",
 }
 """Curves of the evaluations."""
+NAMED = 4
+"""At most so many methods are named in a sentence."""
 POINTS = 200
 """At most so many points of a curve go into the summary."""
 BEWARE = {
@@ -111,10 +113,15 @@ def _about(plan: Plan) -> str:
     recipe = plan.recipe
     rollouts = recipe.batches * recipe.prompts * recipe.group_size
     return (
-        f"{', '.join(m.name for m in plan.methods)} with the same prompts and seeds, {rollouts} rollouts "
+        f"{_named([m.name for m in plan.methods])} with the same prompts and seeds, {rollouts} rollouts "
         f"each: {recipe.batches} batches of {recipe.prompts} x {recipe.group_size}. Final accuracy is "
         "greedy, on held-out prompts; train score is the mean of at most the last 100 batches."
     )
+
+
+def _named(names: Sequence[str]) -> str:
+    """Few by name; more than a line of them stand in the table anyway."""
+    return ", ".join(names) if len(names) <= NAMED else f"{len(names)} methods"
 
 
 def _provenance(results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -129,10 +136,10 @@ def _provenance(results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 def _tuned(tuning: Mapping[str, Any] | None) -> list[str]:
     if tuning is None:
         return []
-    chosen = [row for row in tuning["rows"] if row["chosen"]]
-    values = ", ".join(f"{row['method']} {row['value']}" for row in chosen)
+    chosen = [f"{row['method']} {row['value']}" for row in tuning["rows"] if row["chosen"]]
+    values = f": {', '.join(chosen)}" if len(chosen) <= NAMED else ""
     return [
-        f"{tuning['option'].capitalize()} is each method's best on other seeds: {values}.",
+        f"{tuning['option'].capitalize()} is each method's best on other seeds{values}.",
         *(
             f"{words}: {', '.join(names)}."
             for key, words in BEWARE.items()
