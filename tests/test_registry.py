@@ -3,6 +3,7 @@
 from importlib import import_module
 
 import tpo
+from tpo.objectives.labels import LABELS, label
 
 
 def test_names_kept_for_one_study_are_not_listed() -> None:
@@ -11,3 +12,11 @@ def test_names_kept_for_one_study_are_not_listed() -> None:
     assert tpo.objective("population", method="tpo").traits
     assert "population" not in tpo.objectives()
     assert len(tpo.objectives()) == 37
+
+
+def test_every_objective_is_called_by_a_name_of_its_own() -> None:
+    named = [label(name) for name in tpo.objectives()]
+    assert len(set(named)) == len(named)
+    assert not set(named) & set(tpo.objectives())
+    assert set(LABELS) == set(tpo.objectives())
+    assert (label("dr_grpo"), label("mine")) == ("Dr. GRPO", "mine")

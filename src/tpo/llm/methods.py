@@ -12,6 +12,7 @@ from typing import Any
 from tpo.checks import close_match
 from tpo.llm.choice import accepted
 from tpo.llm.recipe import Recipe, typed
+from tpo.objectives.labels import label
 
 OF_THE_RECIPE = ("score", "eta", "learning_rate", "iterations", "beta", "max_grad_norm")
 """Options of a recipe that belong to a method; all others are the same for every method of a comparison."""
@@ -37,8 +38,7 @@ class Method:
     @property
     def label(self) -> str:
         """For readers."""
-        short = self.objective.upper() if len(self.objective) < 5 else self.objective
-        return " ".join([short, *(f"{k}={word(v)}" for k, v in self.options)])
+        return " ".join([label(self.objective), *(f"{k}={word(v)}" for k, v in self.options)])
 
     def with_option(self, name: str, value: Any) -> Method:
         """The same with one option more."""

@@ -19,15 +19,15 @@ if TYPE_CHECKING:
 
 View = Callable[["Study", Sequence[Loaded]], dict[str, Any]]
 
-LABELS = {"ce": "CE", "pg": "PG", "dg": "DG", "grpo": "GRPO", "tpo": "TPO", "group_pg": "Group PG"}
-
 
 def talk(study: Study, parts: Sequence[Loaded]) -> dict[str, Any]:
     """Bars of the three diagnostics, arrows on the simplex, and the published numbers beside ours."""
+    from tpo.studies.methods import label as named
+
     if not parts[0].done:
         return _nothing()
     found = parts[0].arrays
-    methods = [LABELS[name] for name in ("ce", "pg", "dg", "grpo", "tpo")]
+    methods = [named(name) for name in ("ce", "pg", "dg", "grpo", "tpo")]
     share = [
         {"label": "coefficient", "x": methods, "y": plain(found["share_coefficient"])},
         {"label": "gradient norm", "x": methods, "y": plain(found["share_gradient"])},
@@ -73,6 +73,7 @@ def _simplex(found: Mapping[str, np.ndarray]) -> dict[str, Any]:
 
 def _talk_rows(study: Study, found: Mapping[str, np.ndarray]) -> list[dict[str, Any]]:
     """A row per published number, with the exact one."""
+    from tpo.studies.methods import label as named
     from tpo.studies.published import published
 
     order = ("ce", "pg", "dg", "grpo", "tpo")
@@ -82,7 +83,7 @@ def _talk_rows(study: Study, found: Mapping[str, np.ndarray]) -> list[dict[str, 
         **{f"q - p_old, candidate {i + 1}": {"tpo": push} for i, push in enumerate(found["rare"])},
     }
     return [
-        {"coords": {}, "method": LABELS[p.method], "metric": p.metric, "published": p.value,
+        {"coords": {}, "method": named(p.method), "metric": p.metric, "published": p.value,
          "ours": number(exactly), "agreement": agreement(p, exactly, exactly), "n": 1, "done": True}
         for p in published() if p.study == study.name
         for exactly in [float(ours[p.metric][p.method])]

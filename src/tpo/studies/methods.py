@@ -14,26 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 import tpo
 from tpo.objectives import entry
+from tpo.objectives.labels import label as objective_label
 
 if TYPE_CHECKING:
     from tpo.training import Method
 
-LABELS = {
-    "tpo": "TPO",
-    "tpo_token": "TPO token",
-    "tpo_no_anchor": "TPO no anchor",
-    "grpo": "GRPO",
-    "grpo_token": "GRPO token",
-    "grpo_no_kl": "GRPO no KL",
-    "grpo_masked": "GRPO masked",
-    "group_pg": "Group PG",
-    "ppo": "PPO",
-    "dg": "DG",
-    "pg": "PG",
-    "pg_is": "PG (IS)",
-    "ce": "CE",
-    "reinforce": "REINFORCE",
-}
+LABELS = {"pg": "PG", "tpo_token": "TPO token", "grpo_token": "GRPO token"}
+"""Methods of the paper that are no objectives by themselves."""
 
 
 def parse(spec: str) -> tuple[str, dict[str, Any]]:
@@ -63,7 +50,7 @@ def optimiser(spec: str) -> str:
 def label(spec: str, labels: Mapping[str, str] | None = None) -> str:
     """How tables and figures call a method."""
     name, options = parse(spec)
-    words = {**LABELS, **(labels or {})}.get(name, name)
+    words = {**LABELS, **(labels or {})}.get(name) or objective_label(name)
     return ", ".join([words, *(f"{key} {value}" for key, value in options.items())])
 
 

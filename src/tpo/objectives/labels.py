@@ -1,0 +1,48 @@
+"""How tables, figures and pages call an objective."""
+
+from __future__ import annotations
+
+LABELS = {
+    "tpo": "TPO",
+    "tpo_no_anchor": "TPO no anchor",
+    "lpo": "LPO",
+    "lpo_reverse": "LPO reverse",
+    "lpo_js": "LPO JS",
+    "lpo_alpha": "LPO alpha",
+    "mpo": "MPO",
+    "v_mpo": "V-MPO",
+    "reps": "REPS",
+    "pmpo": "PMPO",
+    "awr": "AWR",
+    "rebel": "REBEL",
+    "ce": "CE",
+    "reinforce": "REINFORCE",
+    "remax": "ReMax",
+    "rloo": "RLOO",
+    "group_pg": "Group PG",
+    "a2c": "A2C",
+    "dg": "DG",
+    "maxrl": "MaxRL",
+    "gdpo": "GDPO",
+    "mt_grpo": "MT-GRPO",
+    "pg_is": "PG (IS)",
+    "reinforce_pp": "REINFORCE++",
+    "trpo_penalty": "TRPO penalty",
+    "mdpo": "MDPO",
+    "ppo": "PPO",
+    "grpo": "GRPO",
+    "grpo_no_kl": "GRPO no KL",
+    "grpo_masked": "GRPO masked",
+    "dr_grpo": "Dr. GRPO",
+    "dapo": "DAPO",
+    "vapo": "VAPO",
+    "gspo": "GSPO",
+    "gspo_token": "GSPO token",
+    "sapo": "SAPO",
+    "cispo": "CISPO",
+}
+
+
+def label(name: str) -> str:
+    """`dr_grpo` -> `Dr. GRPO`; an objective of your own by its name."""
+    return LABELS.get(name, name)
