@@ -93,13 +93,17 @@ def moments(xp: Namespace, x: Array, mask: Array | None) -> tuple[Array, Array]:
 _AXES = {"valid": 2, "baseline": 1, "tasks": 1}
 """How many axes of [B, K, T] a field has, where not all three."""
 
+_EXACT = ("mask", "valid", "tasks")
+"""Fields that are no floating-point numbers."""
+
 
 @dataclass(frozen=True, eq=False)
 class Group:
     """K scored candidates for each of B contexts; every array of one library, float32 or float64.
 
-    After construction every masked entry reads 0, so what stood there (padding, NaN) has no influence.
-    A candidate counts if it is `valid` and has at least one token. In JAX a Group is a pytree.
+    After construction every masked entry reads 0, so what stood there (padding, NaN) has no influence, and
+    no gradient flows into any of it: a snapshot need not be detached first. A candidate counts if it is
+    `valid` and has at least one token. In JAX a Group is a pytree.
     """
 
     log_probs_old: Array
@@ -130,12 +134,12 @@ class Group:
         self._check_shapes(given)
         if xp.library == "jax":
             _register_pytree()
+        self._set(**{name: xp.stop_gradient(x) for name, x in given.items() if name not in _EXACT})
         self._clear_masked(xp)
         checks.finite(xp, "scores", self.scores)
 
     def _check_types(self, given: dict[str, Array]) -> None:
-        exact = ("mask", "valid", "tasks")
-        checks.floating(**{name: x for name, x in given.items() if name not in exact})
+        checks.floating(**{name: x for name, x in given.items() if name not in _EXACT})
         checks.boolean(mask=self.mask, valid=self.valid)
         if self.tasks is not None and "int" not in checks.dtype_name(self.tasks):
             raise TypeError(f"tasks is {checks.dtype_name(self.tasks)}, expected integers")

@@ -2,8 +2,11 @@
 
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
+import torch
 
 import tpo
 from libraries import LIBRARIES, asarray, example, run
@@ -122,3 +125,31 @@ def test_primitives_take_any_leading_axes() -> None:
         for j in range(3)
     ]
     np.testing.assert_allclose(tpo.loss(new, q), np.mean(by_row), atol=1e-12)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_snapshot_that_is_not_detached_is_frozen_all_the_same(name: str) -> None:
+    """The first pass of a batch, whose log-probs are the snapshot too: the gradient is the coefficients."""
+    objective, (fields, _) = tpo.objective(name), example(31, B=2, K=4, T=3)
+    fields = {k: x.astype(np.float32) if x.dtype == np.float64 else x for k, x in fields.items()}
+    own = {k: x for k, x in fields.items() if k != "log_probs_old"}
+    old = fields["log_probs_old"]
+    expected = objective.coefficients(old, objective.prepare(tpo.Group(**fields)))
+
+    leaf = torch.from_numpy(old).requires_grad_()
+    others = {k: torch.from_numpy(x) for k, x in own.items()}
+    now = leaf * 1.0
+    loss = objective.loss(now, objective.prepare(tpo.Group(log_probs_old=now, **others)))
+    gradient = torch.autograd.grad(loss, leaf)[0] if loss.requires_grad else torch.zeros_like(leaf)
+    np.testing.assert_allclose(gradient.numpy(), expected, atol=1e-5)
+
+    def first_pass(x: jax.Array) -> jax.Array:
+        group = tpo.Group(log_probs_old=x, **{k: jnp.asarray(v) for k, v in own.items()})
+        return objective.loss(x, objective.prepare(group))
+
+    np.testing.assert_allclose(jax.grad(first_pass)(jnp.asarray(old)), expected, atol=1e-5)
+
+
+def test_no_gradient_flows_through_a_target() -> None:
+    x = torch.zeros(1, 3, requires_grad=True)
+    assert not tpo.target(x, tpo.standardize(x + torch.arange(3.0))).requires_grad

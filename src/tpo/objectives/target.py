@@ -18,11 +18,13 @@ def target(log_scores_old: Array, u: Array, eta: float = 1.0, mask: Array | None
     .. math:: q_i = \frac{p^{old}_i\, e^{u_i/\eta}}{\sum_j p^{old}_j\, e^{u_j/\eta}}
 
     All [..., K]. Where u is 0 throughout a group, q is p_old exactly. A masked candidate has q = 0.
+    No gradient flows through q, wherever p_old came from.
     Source: TPO, arXiv 2604.06159, Eq. 2.
     """
     xp = checks.grouped(mask, log_scores_old=log_scores_old, u=u)
     checks.positive("eta", eta)
-    return masked(xp, xp.softmax(tilted(xp, log_scores_old, u, eta, mask)), mask)
+    logits = tilted(xp, xp.stop_gradient(log_scores_old), xp.stop_gradient(u), eta, mask)
+    return masked(xp, xp.softmax(logits), mask)
 
 
 def tilted(xp: Namespace, log_scores: Array, u: Array, eta: float, mask: Array | None) -> Array:
