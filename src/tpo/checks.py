@@ -20,7 +20,8 @@ def dtype_name(x: Array) -> str:
 
 def close_match(name: object, valid: Iterable[str]) -> str:
     """` Did you mean 'X'?` where one of the valid names is close to this one, else nothing."""
-    close = difflib.get_close_matches(str(name), list(valid), n=1)
+    close = difflib.get_close_matches(str(name), list(valid))
+    close.sort(key=lambda one: sorted(one) != sorted(str(name)))  # two letters swapped come first
     return f" Did you mean {close[0]!r}?" if close else ""
 
 

@@ -129,9 +129,19 @@ def test_jsonl_errors_name_the_line(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="line 2 is no JSON"):
         task(str(path))
     path.write_text('{"prompt": "a", "answer": "b"}\n')
-    with pytest.raises(
-        ValueError, match="has 1 prompts and held_out is 100: set held_out to at most 0"
-    ):
+    with pytest.raises(ValueError, match="has 1 prompts, expected at least 2"):
+        task(str(path))
+    path.write_text('{"prompt": "a", "answer": "b"}\n\n[1]\n')
+    with pytest.raises(ValueError, match="line 3 holds a list, expected an object"):
+        task(str(path))
+    path.write_text('{"prompt": 3, "answer": 4}\n')
+    with pytest.raises(ValueError, match="line 1: prompt is 3, expected text or a list"):
+        task(str(path))
+    path.write_bytes(b'{"prompt": "caf\xe9", "answer": "b"}\n')
+    with pytest.raises(ValueError, match=r"mine.jsonl is no UTF-8 text"):
+        task(str(path))
+    path.write_text('{"prompt": "a", "answer": "b"}\n{"prompt": "c", "answer": "d"}\n')
+    with pytest.raises(ValueError, match="held_out is 100: set held_out to at most 1"):
         task(str(path))
     with pytest.raises(ValueError, match="unknown task 'gsm9k'.*gym:chain_sum"):
         task("gsm9k")
@@ -191,6 +201,34 @@ def test_a_scorer_that_cannot_be_imported_stops_nothing() -> None:
     scoring = Scoring({"name": "no_such_module:score"}, workers=1)
     assert scoring(["a"], answer=["a"]) == [None]
     assert scoring.failures.total == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("named", None),
+        ("alone", r"own_scorer:alone does not take \(completion, answer\): too many"),
+        ("three", r"own_scorer:three does not take \(completion, answer\): 3 is not a callable"),
+        ("absent", "has no attribute 'absent'"),
+    ],
+)
+def test_a_scorer_is_called_by_position_and_checked_before_a_run(
+    name: str, words: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "own_scorer.py").write_text(
+        "def named(said, wanted): return said == wanted\ndef alone(said): return 1\nthree = 3\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
+    scoring = Scoring({"name": f"own_scorer:{name}"}, workers=1)
+    try:
+        if words is None:
+            scoring.check()
+            assert scoring(["a", "b"], answer=["a", "a"]) == [1.0, 0.0]
+        else:
+            with pytest.raises(ValueError, match=words):
+                scoring.check()
+    finally:
+        scoring.close()
 
 
 def test_scoring_options() -> None:
@@ -262,7 +300,7 @@ def test_the_small_model_writes_as_the_toy_asks() -> None:
 
 
 def test_toys_of_unequal_difficulty() -> None:
-    with pytest.raises(ValueError, match="toy:sort: spread is 4, expected 0 to 3"):
+    with pytest.raises(ValueError, match=r"toy:sort \(spread is 4, expected 0 to 3.*it takes length, spread, examples"):
         task("toy:sort", {"spread": 4})
     asked = task("toy:reverse", {"length": 4, "spread": 2, "examples": 0}, size=60, held_out=1)
     assert {len(answer) for answer in asked.train["answer"]} == {2, 3, 4, 5, 6}

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +20,13 @@ from safetensors.torch import load_file
 
 from tiny_training import flags
 from tpo.cli import main, parser
+from tpo.cli.train import _how_to_compare_on, _how_to_go_on
+from tpo.llm.methods import methods
 from tpo.llm.models import saved
+from tpo.llm.plan import Plan
 from tpo.llm.recipe import Recipe, read_yaml, recipe
 from tpo.llm.recipe import flags as flags_of
+from tpo.llm.train import check_folder
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -200,6 +205,43 @@ def test_yaml_and_presets(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
         path.write_text(f"model: m\ntask: gsm8k\n{line}\n")
         assert main(["train", "--config", str(path)]) == 2
         assert words in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        (["--task=toy:sort", "--scorer=exact"], "scorer is 'exact', and the task toy:sort does not take it: it takes task_options, size"),
+        (["--task=toy:sort", "--hint=Hurry."], "hint is 'Hurry.', and the task toy:sort"),
+        (["--task=gsm8k", "--size=5"], "size is 5, and the task gsm8k does not take it: it takes hint"),
+        (["--task=a.jsonl", '--task-options={"a": 1}'], "task_options is {'a': 1}, and the task a.jsonl"),
+        (["--task=toy:sort", "--batches=0"], "batches is 0, expected at least 1"),
+        (["--task=toy:sort", "--compare=tpo,grpo", "--tune=eta=1,2", "--tune-batches=0"], "tune_batches is 0"),
+        (["--task=toy:sort", "--compare=tpo,grpo", "--objective=lpo"], "name it among the methods of --compare"),
+    ],
+)  # fmt: skip
+def test_what_would_be_ignored_is_refused(
+    given: list[str], words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["train", "--model=m", *given]) == 2
+    assert words in capsys.readouterr().err
+
+
+def test_what_stopped_says_how_to_go_on(place: Path) -> None:
+    chosen = Recipe("m", "toy:sort", out=str(place / "run"))
+    assert _how_to_go_on(chosen) == "the run had not begun; the same command starts it"
+    chosen.checkpoints.mkdir(parents=True)
+    (place / "run/recipe.json").write_text("{}")
+    assert _how_to_go_on(chosen).endswith("--resume starts the run again")
+    (chosen.checkpoints / "checkpoint-9").mkdir()  # cut short
+    assert _how_to_go_on(chosen).endswith("--resume starts the run again")
+    (chosen.checkpoints / "checkpoint-9/trainer_state.json").write_text("{}")
+    assert _how_to_go_on(chosen).endswith(f"from the last checkpoint in {place / 'run'}")
+    plan = Plan(replace(chosen, batches=4), methods("tpo,grpo"), 1)
+    assert _how_to_compare_on(plan) == "the comparison had not begun; the same command starts it"
+    (place / "run/comparison.json").write_text("{}")
+    assert _how_to_compare_on(plan).endswith("runs under way go on from their last checkpoint")
+    with pytest.raises(ValueError, match="holds a comparison: choose another --out"):
+        check_folder(chosen, place / "run", resume=False)
 
 
 def test_the_flags_of_a_recipe_make_it_again() -> None:

@@ -267,6 +267,18 @@ def test_a_reward_that_raises_or_hangs_costs_its_rows_only(tmp_path: Path) -> No
 
 
 @pytest.mark.filterwarnings("ignore:a completion could not be scored:RuntimeWarning")
+def test_a_reward_that_never_scores_ends_the_run(tmp_path: Path) -> None:
+    def takes_too_little(completions: list[str]) -> list[float]:
+        return tiny_model.reward(completions)
+
+    made = trainer(tmp_path, takes_too_little, max_steps=9)
+    with pytest.raises(
+        RuntimeError, match=r"of 3 rollout batches could be scored \(raised: takes_too"
+    ):
+        made.train()
+
+
+@pytest.mark.filterwarnings("ignore:a completion could not be scored:RuntimeWarning")
 def test_guarded_rewards_one_by_one() -> None:
     def odd(completions: list[str], **_: Any) -> list[Any]:
         return [1, None, float("nan"), float("inf"), "no", True]

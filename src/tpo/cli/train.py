@@ -108,8 +108,11 @@ def main(args: argparse.Namespace) -> int:
     known = {*_OPTIONS, *_FLAGS, *_TABLES, *_COMPARISON}
     asked = read_yaml(args.config) if args.config else {}
     asked |= {k: v for k, v in vars(args).items() if k in known}
+    for name in ("batches", "tune_batches"):
+        if asked.get(name) == 0 and name in vars(args):
+            raise ValueError(f"{name} is 0, expected at least 1")
     own = {k: asked.pop(k) for k in _COMPARISON if k in asked}
-    work = _comparison(own, asked, args) if own else _training(asked, args)
+    work, stopped = _comparison(own, asked, args) if own else _training(asked, args)
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     _need_packages(str(asked.get("task")))
     from transformers.utils import logging
@@ -118,24 +121,32 @@ def main(args: argparse.Namespace) -> int:
     try:
         lines, status = work()
     except KeyboardInterrupt:
-        advice = "the same command with --resume goes on"
-        out = asked.get("out", "tpo-output")
-        print(f"\nstopped: {advice} from the last checkpoint in {out}", file=sys.stderr)
+        print(f"\nstopped: {stopped()}", file=sys.stderr)
         return 130
     if is_main():
         print("\n".join(lines))
     return status
 
 
-Work = Callable[[], tuple[list[str], int]]
-"""What is to be done: the lines that say where it ended, and the exit status."""
+Work = tuple[Callable[[], tuple[list[str], int]], Callable[[], str]]
+"""What is to be done, for lines that say where it ended and the exit status; and how to go on if it stops."""
 
 
 def _training(asked: dict[str, Any], args: argparse.Namespace) -> Work:
     from tpo.llm.recipe import recipe
 
     chosen = recipe(asked, preset=args.preset)
-    return lambda: (_trained(chosen, args), 0)
+    return lambda: (_trained(chosen, args), 0), lambda: _how_to_go_on(chosen)
+
+
+def _how_to_go_on(chosen: Any) -> str:
+    from tpo.llm.files import last_checkpoint
+
+    if not os.path.exists(os.path.join(chosen.out, "recipe.json")):
+        return "the run had not begun; the same command starts it"
+    if last_checkpoint(chosen.checkpoints) is None:
+        return "there is no checkpoint yet; the same command with --resume starts the run again"
+    return f"the same command with --resume goes on from the last checkpoint in {chosen.out}"
 
 
 def _trained(chosen: Any, args: argparse.Namespace) -> list[str]:
@@ -170,7 +181,14 @@ def _comparison(own: dict[str, Any], asked: dict[str, Any], args: argparse.Names
         raise ValueError(f"{', '.join(own)} is of a comparison: give --compare, such as tpo,grpo")
     workers = own.pop("workers", 1)
     plan = planned(own, asked, args.preset)
-    return lambda: _compared(plan, workers, args.resume)
+    return lambda: _compared(plan, workers, args.resume), lambda: _how_to_compare_on(plan)
+
+
+def _how_to_compare_on(plan: Any) -> str:
+    if not (plan.folder / "comparison.json").exists():
+        return "the comparison had not begun; the same command starts it"
+    again = "start again" if plan.recipe.save_every == 0 else "go on from their last checkpoint"
+    return f"the same command with --resume goes on; runs under way {again}"
 
 
 def _compared(plan: Any, workers: int, resume: bool) -> tuple[list[str], int]:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from tpo.llm.scoring import Failures
+
+PATIENCE = 3
+"""Rollout batches without any score, from the start, that end a run."""
 
 
 class Guarded:
@@ -68,6 +71,27 @@ class Guarded:
             self.failures.add("not finite", f"{self.__name__} returned {number}")
             return None
         return number
+
+
+class Beginning:
+    """Waits for the first score: a trouble may pass, but rewards that never give one never will."""
+
+    def __init__(self) -> None:
+        """Nothing has been scored yet."""
+        self.batches, self.scored = 0, False
+
+    def note(self, unscored: float, reward_funcs: Sequence[Any]) -> None:
+        """Raise what went wrong first, if `PATIENCE` rollout batches from the start hold no score."""
+        self.scored = self.scored or unscored < 1
+        self.batches += 1
+        known = [f.failures.first for f in reward_funcs if hasattr(f, "failures")]
+        first = {kind: what for one in known for kind, what in one.items()}
+        if first and not self.scored and self.batches >= PATIENCE:
+            found = "; ".join(f"{kind}: {what}" for kind, what in first.items())
+            raise RuntimeError(
+                f"no completion of {self.batches} rollout batches could be scored ({found}): mend the reward "
+                "function, or the scorer"
+            )
 
 
 def guard_all(reward_funcs: Any, timeout: float) -> Any:

@@ -161,4 +161,9 @@ def planned(
     own = recipe({"batches": BATCHES, **options}, preset=preset)
     if "eval_every" not in options:
         own = replace(own, eval_every=max(1, own.batches // EVALUATIONS))
-    return Plan(own, methods(compare["compare"]), compare.get("seeds", 1), tuning(compare))
+    compared = methods(compare["compare"])
+    if options.get("objective") not in (None, *(one.objective for one in compared)):
+        raise ValueError(
+            f"objective is {own.objective!r} for a comparison: name it among the methods of --compare"
+        )
+    return Plan(own, compared, compare.get("seeds", 1), tuning(compare))

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tpo.checks import close_match
+from tpo.llm.tasks import OPTIONS, kind
 
 if TYPE_CHECKING:
     from tpo.llm.config import TargetPolicyConfig
@@ -123,6 +124,11 @@ class Recipe:
         return n * self.iterations if self.batches else n
 
     @property
+    def checkpoints(self) -> Path:
+        """Where an interrupted run may go on from."""
+        return Path(self.out) / "checkpoints"
+
+    @property
     def rows_per_device(self) -> int:
         """Completions per forward pass."""
         return self.micro_batch or self.group_size
@@ -169,7 +175,21 @@ def recipe(
             f"steps is {chosen['steps']} and batches {chosen['batches']}: give one of them; "
             "steps is batches x iterations"
         )
-    return Recipe(**{name: typed(name, value) for name, value in chosen.items()})
+    made = Recipe(**{name: typed(name, value) for name, value in chosen.items()})
+    _check_task_options(made)
+    return made
+
+
+def _check_task_options(made: Recipe) -> None:
+    """What a task does not take is refused, not ignored."""
+    own = OPTIONS.get(kind(made.task) or "")
+    for name in dict.fromkeys(name for names in OPTIONS.values() for name in names):
+        value = getattr(made, name)
+        if own is not None and name not in own and value not in (None, {}, _USUAL[name]):
+            raise ValueError(
+                f"{name} is {value!r}, and the task {made.task} does not take it: "
+                f"it takes {', '.join(own)}"
+            )
 
 
 def typed(name: str, value: Any) -> Any:
@@ -196,6 +216,8 @@ _KINDS = {
     for f in fields(Recipe)
 }
 """int, float, str, bool or dict for each option, and whether it may be left open."""
+_USUAL = {f.name: f.default for f in fields(Recipe)}
+"""What an option is where nothing is said."""
 _WORDS = {
     "int": "a whole number",
     "float": "a number",
@@ -210,8 +232,7 @@ def changed(before: Mapping[str, Any], asked: Mapping[str, Any]) -> list[str]:
 
     One that there was not yet had its default.
     """
-    usual = {f.name: f.default for f in fields(Recipe)}
-    return [k for k in asked if asked[k] != before.get(k, usual[k]) and k not in MAY_CHANGE]
+    return [k for k in asked if asked[k] != before.get(k, _USUAL[k]) and k not in MAY_CHANGE]
 
 
 MAY_CHANGE = (

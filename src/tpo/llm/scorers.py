@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import re
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -77,7 +78,18 @@ def load(spec: Mapping[str, Any]) -> Scorer:
             f"unknown scorer {name!r}. Valid names: {', '.join(NAMED)}; or an import path module:function"
         )
     found: Scorer = getattr(importlib.import_module(module), attribute)
+    _check_call(name, found)
     return found
+
+
+def _check_call(name: str, found: Any) -> None:
+    """A scorer that cannot be called with a completion and an answer would score nothing."""
+    try:
+        inspect.signature(found).bind("completion", "answer")
+    except TypeError as error:
+        raise TypeError(f"{name} does not take (completion, answer): {error}") from None
+    except ValueError:
+        pass  # written in C, it does not say what it takes
 
 
 def reasoning_gym(dataset: str, options: Mapping[str, Any], extract: str) -> Scorer:

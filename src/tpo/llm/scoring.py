@@ -30,11 +30,13 @@ class Failures:
     def __init__(self) -> None:
         """None yet."""
         self.counts: Counter[str] = Counter()
+        self.first: dict[str, str] = {}
 
     def add(self, kind: str, what: str) -> None:
         """Count one; warn if it is the first of its kind."""
         self.counts[kind] += 1
         if self.counts[kind] == 1:
+            self.first[kind] = what
             warnings.warn(
                 f"a completion could not be scored ({kind}: {what}); it is left out of its group. "
                 "Further ones of this kind are counted in the logs",
@@ -187,7 +189,7 @@ class Scoring:
         except ScorerError as error:
             raise ValueError(
                 f"scorer {self.__name__!r} cannot be loaded ({error}): give module:function of a module "
-                "that Python finds from here"
+                "that Python finds from here, which takes (completion, answer)"
             ) from None
 
     def _ask(self, row: Mapping[str, Any]) -> dict[str, Any]:

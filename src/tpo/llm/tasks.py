@@ -26,6 +26,23 @@ IN_TAGS = "Give the final answer between <answer> and </answer>."
 HINTS = {"tag": IN_TAGS, "number": "Give the answer as a number.", "text": ""}
 
 
+OPTIONS = {
+    "gsm8k": ("hint",),
+    "gym": ("task_options", "hint", "extract", "threshold", "size"),
+    "toy": ("task_options", "size"),
+    "jsonl": ("scorer", "hint", "threshold"),
+}
+"""What a recipe may say of each kind of task, beside `held_out`."""
+
+
+def kind(name: str) -> str | None:
+    """gsm8k, gym, toy or jsonl; None where there is no such task."""
+    if name.endswith((".jsonl", ".json")):
+        return "jsonl"
+    first = name.partition(":")[0]
+    return first if first in OPTIONS and (first == "gsm8k" or ":" in name) else None
+
+
 @dataclass(frozen=True)
 class Task:
     """Prompts to train on, prompts held out, and how a completion is scored."""
@@ -68,14 +85,14 @@ def task(
     for option, value in (("size", size), ("held_out", held_out)):
         if value < 1:
             raise ValueError(f"{option} is {value}, expected at least 1 prompt")
-    if name == "gsm8k" or name.startswith("gsm8k:"):
+    if kind(name) == "gsm8k":
         return _gsm8k(name, hint, held_out)
-    if name.startswith("gym:"):
+    if kind(name) == "gym":
         made = {"seed": seed, "size": size + held_out, **(options or {})}
         return _gym(name, made, hint, extract, threshold, held_out)
-    if name.startswith("toy:"):
+    if kind(name) == "toy":
         return _toy(name, options or {}, size, held_out, seed)
-    if name.endswith((".jsonl", ".json")):
+    if kind(name) == "jsonl":
         return _jsonl(Path(name), scorer or "exact", hint or "", threshold, held_out)
     raise ValueError(
         f"unknown task {name!r}: use gsm8k, gsm8k:FOLDER, gym:NAME (a dataset of reasoning-gym, such as "
@@ -92,7 +109,9 @@ def _gsm8k(name: str, hint: str | None, held_out: int) -> Task:
     hint = STEP_BY_STEP if hint is None else hint
     folder = name.partition(":")[2]
     if folder:
-        parts = [_read_jsonl(Path(folder) / f"{part}.jsonl") for part in ("train", "test")]
+        parts = [
+            _read_jsonl(Path(folder) / f"{part}.jsonl", "question") for part in ("train", "test")
+        ]
     else:
         from datasets import load_dataset
 
@@ -157,11 +176,11 @@ def _jsonl(path: Path, scorer: str, hint: str, threshold: float | None, held_out
         raise ValueError(
             f"unknown scorer {scorer!r}. Valid names: {', '.join(NAMED)}; or an import path module:function"
         )
-    rows = _read_jsonl(path)
-    for line, row in enumerate(rows, 1):
-        missing = [name for name in ("prompt", "answer") if name not in row]
-        if missing:
-            raise ValueError(f"{path}, line {line} has no {' and no '.join(missing)}")
+    rows = _read_jsonl(path, "prompt")
+    if len(rows) < 2:
+        raise ValueError(
+            f"{path} has {len(rows)} prompts, expected at least 2: one to train on, and one held out"
+        )
     if len(rows) <= held_out:
         raise ValueError(
             f"{path} has {len(rows)} prompts and held_out is {held_out}: "
@@ -180,17 +199,37 @@ def _jsonl(path: Path, scorer: str, hint: str, threshold: float | None, held_out
     return Task(path.name, *_datasets(train, test), {"name": scorer}, ("answer",), threshold)
 
 
-def _read_jsonl(path: Path) -> list[dict[str, Any]]:
+def _read_jsonl(path: Path, question: str) -> list[dict[str, Any]]:
+    """Its lines, each with a `question`, text or a list of messages, and an `answer`."""
     if not path.exists():
         raise FileNotFoundError(f"{path} does not exist: give the path of a JSONL file")
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path} is no UTF-8 text: {error}") from None
     rows = []
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+    for number, line in enumerate(lines, 1):
         if line.strip():
+            place = f"{path}, line {number}"
             try:
-                rows.append(json.loads(line))
+                row = json.loads(line)
             except json.JSONDecodeError as error:
-                raise ValueError(f"{path}, line {number} is no JSON: {error}") from None
+                raise ValueError(f"{place} is no JSON: {error}") from None
+            missing = [name for name in (question, "answer") if name not in _object(place, row)]
+            if missing:
+                raise ValueError(f"{place} has no {' and no '.join(missing)}")
+            if not isinstance(row[question], (str, list)):
+                raise ValueError(
+                    f"{place}: {question} is {row[question]!r}, expected text or a list of messages"
+                )
+            rows.append(row)
     return rows
+
+
+def _object(place: str, row: Any) -> dict[str, Any]:
+    if not isinstance(row, dict):
+        raise ValueError(f"{place} holds a {type(row).__name__}, expected an object")
+    return row
 
 
 def _columns(rows: list[dict[str, Any]]) -> dict[str, list[Any]]:
@@ -206,7 +245,7 @@ def _datasets(train: Mapping[str, Any], held_out: Mapping[str, Any]) -> tuple[Da
     if not kept:
         raise ValueError(
             f"every prompt to train on is among the {len(asked)} different ones that are held out: lower "
-            "held_out, or choose task_options with more different questions"
+            "held_out, or ask more different questions"
         )
     own = {name: [values[i] for i in kept] for name, values in train.items()}
     return Dataset.from_dict(own), Dataset.from_dict(dict(held_out))

@@ -6,6 +6,7 @@ the conversation, so that a small model knows the form; whether the answer is ri
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping
 from random import Random
 from typing import Any, NamedTuple
@@ -96,7 +97,10 @@ def make(name: str, options: Mapping[str, Any], n: int, seed: int) -> list[Made]
     try:
         toy(Random(seed), **own)
     except (TypeError, ValueError) as error:
-        raise ValueError(f"task_options do not fit toy:{name}: {error}") from error
+        takes = ", ".join([*list(inspect.signature(toy).parameters)[1:], "examples"])
+        raise ValueError(
+            f"task_options do not fit toy:{name} ({error}): it takes {takes}, whole numbers"
+        ) from error
     shown = [toy(draw, **own) for _ in range(examples)]
     found = dict(shown)
     for _ in range(20 * n):

@@ -12,7 +12,7 @@ DIR/result.json          where it ended, what it took, and provenance; there whe
 from __future__ import annotations
 
 import contextlib
-import json
+import sys
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -27,7 +27,7 @@ from tpo.llm.account import account
 from tpo.llm.card import card
 from tpo.llm.config import TargetPolicyConfig
 from tpo.llm.evaluation import as_text, evaluate
-from tpo.llm.files import read_lines, write_lines
+from tpo.llm.files import last_checkpoint, read_lines, write_lines
 from tpo.llm.progress import Progress
 from tpo.llm.recipe import Recipe, changed
 from tpo.llm.scoring import Scoring
@@ -69,7 +69,9 @@ def train(
     progress = Progress(trainer, out, recipe.samples, quiet)
     trainer.add_callback(progress)
     trainer.add_callback(Evaluator(trainer, recipe, name, chosen, scoring.apart()))
-    checkpoint = last_checkpoint(Path(trainer.args.output_dir)) if resume else None
+    checkpoint = last_checkpoint(recipe.checkpoints) if resume else None
+    if resume and checkpoint is None and not quiet:
+        print(f"no checkpoint in {out}: the run starts again", file=sys.stderr)
     try:
         trainer.train(resume_from_checkpoint=checkpoint)
     finally:
@@ -85,6 +87,8 @@ def asked(recipe: Recipe) -> dict[str, Any]:
 
 def check_folder(recipe: Recipe, out: Path, resume: bool) -> None:
     """An earlier run of another recipe, or without `resume`, is left alone."""
+    if (out / "comparison.json").exists():
+        raise ValueError(f"{out} holds a comparison: choose another --out for a single run")
     before = read_json(out / "recipe.json")
     if before is None:
         if resume:
@@ -102,16 +106,6 @@ def check_folder(recipe: Recipe, out: Path, resume: bool) -> None:
             f"{out} was started with another {', '.join(other)} "
             f"({', '.join(repr(before.get(k)) for k in other)}): give the same, or another --out"
         )
-
-
-def last_checkpoint(folder: Path) -> str | None:
-    """The newest checkpoint that was written whole: TRL's trainer_state.json is the last of its files."""
-    found = sorted(folder.glob("checkpoint-*"), key=lambda path: int(path.name.rpartition("-")[2]))
-    for path in reversed(found):
-        with contextlib.suppress(OSError, ValueError):
-            json.loads((path / "trainer_state.json").read_text(encoding="utf-8"))
-            return str(path)
-    return None
 
 
 def task_of(recipe: Recipe) -> Task:

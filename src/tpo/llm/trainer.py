@@ -20,7 +20,7 @@ from tpo.llm import attention
 from tpo.llm.config import TargetPolicyConfig
 from tpo.llm.coupling import coupled
 from tpo.llm.generation import Fit, Generation
-from tpo.llm.guard import guard_all
+from tpo.llm.guard import Beginning, guard_all
 from tpo.llm.hooks import (
     check_hooks,
     forward_options,
@@ -76,6 +76,7 @@ class TargetPolicyTrainer(GRPOTrainer):  # type: ignore[misc]
         self.objective = args.build()
         self._generation: Generation | None = None
         self._watch = Watch(args.patience, self.objective)
+        self._beginning = Beginning()
         self._cudnn = attention.cudnn_allowed()
         rewards = guard_all(reward_funcs, args.reward_timeout)
         super().__init__(model, rewards, args, *more, **options)
@@ -118,6 +119,7 @@ class TargetPolicyTrainer(GRPOTrainer):  # type: ignore[misc]
         self._rewards = rewards
         unscored = rewards.isnan().all(-1).float().mean().item()
         self._note(reward_time=time.perf_counter() - start, reward_failures=unscored)
+        self._beginning.note(unscored, self.reward_funcs)
         return rewards
 
     def _generate_and_score_completions(self, inputs: Any) -> dict[str, Any]:

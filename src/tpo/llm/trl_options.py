@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import fields
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -26,7 +25,7 @@ def config(recipe: Recipe) -> TargetPolicyConfig:
     """TRL's options for a recipe; what `recipe.trl` holds comes last."""
     cpu = recipe.cpu or not torch.cuda.is_available()
     chosen: dict[str, Any] = {
-        "output_dir": str(Path(recipe.out) / "checkpoints"),
+        "output_dir": str(recipe.checkpoints),
         "objective": recipe.objective,
         "objective_options": recipe.objective_options or None,
         "score": recipe.score,

@@ -12,7 +12,7 @@ from tpo.llm.scorers import load
 
 
 def main(scorer: str, questions: TextIO, answers: TextIO) -> None:
-    """Answer until the input ends."""
+    """Answer until the input ends; the scorer is given a row's values by position, the completion first."""
     try:
         score = load(json.loads(scorer))
     except Exception as error:  # the scorer is the user's code: the parent says what went wrong
@@ -22,7 +22,7 @@ def main(scorer: str, questions: TextIO, answers: TextIO) -> None:
     for line in questions:
         row = json.loads(line)
         try:
-            _say(answers, _answer(score(row.pop("completion"), **row)))
+            _say(answers, _answer(score(row.pop("completion"), *row.values())))
         except Exception as error:  # as above; one bad completion must not cost the next its score
             _say(answers, {"kind": "raised", "error": f"{type(error).__name__}: {error}"})
 
