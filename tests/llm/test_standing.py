@@ -66,7 +66,7 @@ def test_rollouts_to_a_threshold_by_hand(tmp_path: Path) -> None:
     assert (own["ratio"], base["ratio"]) == (pytest.approx(13.2 / base["rollouts"]), 1)
     assert (own["reached"], other["reached"], base["reached"], base["seeds"]) == (3, 1, 2, 3)
     rows = {(r["method"], r["metric"]): r for r in found["table"]["rows"]}
-    assert rows["grpo", "rollouts to 43.0%"]["values"] == pytest.approx([26.4, 26.4])
+    assert rows["grpo", "rollouts to 43.0% if reached"]["values"] == pytest.approx([26.4, 26.4])
     assert rows["grpo", "informative groups %"]["mean"] == 75
     assert rows["grpo", "mean sampled accuracy %"]["values"] == pytest.approx([30, 30, 70 / 3])
     assert rows["grpo", "peak memory GB"]["mean"] == 2

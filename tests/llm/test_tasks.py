@@ -300,7 +300,10 @@ def test_the_small_model_writes_as_the_toy_asks() -> None:
 
 
 def test_toys_of_unequal_difficulty() -> None:
-    with pytest.raises(ValueError, match=r"toy:sort \(spread is 4, expected 0 to 3.*it takes length, spread, examples"):
+    with pytest.raises(
+        ValueError,
+        match=r"toy:sort \(spread is 4, expected 0 to 3.*it takes length, spread, examples",
+    ):
         task("toy:sort", {"spread": 4})
     asked = task("toy:reverse", {"length": 4, "spread": 2, "examples": 0}, size=60, held_out=1)
     assert {len(answer) for answer in asked.train["answer"]} == {2, 3, 4, 5, 6}

@@ -152,8 +152,11 @@ def test_a_folder_without_results_is_refused_with_what_to_do(tmp_path: Path) -> 
     with pytest.raises(ValueError, match="needs DIR"):
         report_command()
     Store(tmp_path / "empty")
-    for name in ("nowhere", "empty"):
-        with pytest.raises(ValueError, match=f"{name} holds no results of a study: run one first"):
+    for name, words in {
+        "nowhere": "nowhere does not exist: give the folder that tpo run or tpo train --compare wrote",
+        "empty": "empty holds no results of a study: run one first",
+    }.items():
+        with pytest.raises(ValueError, match=words):
             report_command(str(tmp_path / name))
     assert [p.relative_to(tmp_path).as_posix() for p in sorted(tmp_path.rglob("*"))] == [
         "empty",

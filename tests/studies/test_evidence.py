@@ -191,6 +191,14 @@ def test_a_broken_file_is_named(kept, tmp_path, spoil, message):
     assert message in str(error.value)
 
 
+def test_a_single_run_of_a_model_is_no_evidence(tmp_path):
+    (tmp_path / "recipe.json").write_text('{"model": "m", "task": "toy:sort"}')
+    with pytest.raises(
+        ValueError, match="is one run of tpo train.*give the folder of a comparison"
+    ):
+        evidence.read(tmp_path)
+
+
 def test_numbers_that_were_lost_are_noticed(kept, tmp_path):
     found = json.loads((kept / "tabular_single.json").read_text())
     track = found["parts"][0]["tracks"]["expected_error"]

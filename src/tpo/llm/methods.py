@@ -72,7 +72,7 @@ def methods(given: str | Sequence[str]) -> tuple[Method, ...]:
     found = tuple(method(str(text)) for text in texts if text)
     if len(found) < 2:
         names = ", ".join(one.name for one in found)
-        raise ValueError(f"compare holds {names}: give two or more, such as tpo,grpo")
+        raise ValueError(f"compare holds {names or 'nothing'}: give two or more, such as tpo,grpo")
     for what in ("name", "folder"):
         name, times = Counter(getattr(one, what) for one in found).most_common(1)[0]
         if times > 1:

@@ -93,7 +93,15 @@ class Recipe:
         for name in ("prompts", "steps", "max_tokens", "iterations", "eval_samples", "scorers"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} is {getattr(self, name)}, expected at least 1")
-        for name in ("batches", "eval_every", "save_every", "lora", "samples", "max_grad_norm"):
+        for name in (
+            "batches",
+            "eval_every",
+            "save_every",
+            "lora",
+            "samples",
+            "max_grad_norm",
+            "seed",
+        ):
             if getattr(self, name) < 0:
                 raise ValueError(f"{name} is {getattr(self, name)}, expected 0 or more")
         if self.batches:

@@ -128,7 +128,7 @@ def rows(one: Standing) -> list[dict[str, Any]]:
         if name == ROLLOUTS:
             if one.threshold is None:
                 continue
-            name = f"rollouts to {one.threshold:.1%}"
+            name = f"rollouts to {one.threshold:.1%} if reached"
         found.append(_row(one.method.name, name, values[np.isfinite(values)]))
     return found
 

@@ -110,6 +110,11 @@ def _record(path: Path) -> Record:
             f"{path} is a comparison of language models: tpo evidence shows it in docs/llm-results.md, and "
             "tpo report takes the folder that tpo train --compare wrote"
         )
+    if isinstance(found, Mapping) and {"model", "task"} <= set(found):
+        raise ValueError(
+            f"{path.parent} is one run of tpo train, and its numbers are in result.json: give the folder of "
+            "a comparison (tpo train --compare), or of a study (tpo run)"
+        )
     if version != FORMAT:
         raise ValueError(
             f"{path} is evidence of format {version}, and this tpo reads format {FORMAT}: restore "

@@ -80,6 +80,10 @@ def read(folder: Path, name: str) -> Manifest | None:
 
 def read_all(folder: Path) -> list[Manifest]:
     """Every manifest of the folder; a clear error where it has none."""
+    if not folder.exists():
+        raise ValueError(
+            f"{folder} does not exist: give the folder that tpo run or tpo train --compare wrote"
+        )
     names = sorted(path.stem for path in (folder / "studies").glob("*.json"))
     found = [manifest for name in names if (manifest := read(folder, name))]
     if not found:
