@@ -16,7 +16,7 @@ def log_probs() -> torch.Tensor:
 
 
 objective = tpo.objective("tpo", score="ratio")  # or "grpo", "lpo", ...: see tpo.objectives()
-group = tpo.Group(log_probs_old=log_probs().detach(), scores=scores)
+group = tpo.Group(log_probs_old=log_probs(), scores=scores)
 signal = objective.prepare(group)  # the target q, frozen
 optimizer = torch.optim.Adam([logits], lr=0.1)
 for _ in range(20):

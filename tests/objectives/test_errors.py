@@ -143,6 +143,13 @@ def test_log_probs_must_fit_the_rollout() -> None:
         objective.prepare({})  # type: ignore[arg-type]
 
 
+def test_a_signal_comes_from_prepare() -> None:
+    with pytest.raises(
+        TypeError, match=r"signal is a ndarray, expected what prepare\(group\) returned"
+    ):
+        tpo.objective("tpo").loss(OLD, OLD)
+
+
 def test_multi_reward_and_multi_task() -> None:
     with pytest.raises(ValueError, match="reward_weights has 3 entries and scores 2 rewards"):
         tpo.objective("gdpo", reward_weights=(1.0, 1.0, 1.0)).prepare(

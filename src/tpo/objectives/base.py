@@ -128,7 +128,11 @@ class Objective:
 
 def _checked(log_probs: Array, signal: Any) -> Namespace:
     """The namespace of log-probs that fit the rollout's; what fits at a glance needs no second look."""
-    old = signal.log_probs_old
+    old = getattr(signal, "log_probs_old", None)
+    if old is None:
+        raise TypeError(
+            f"signal is a {type(signal).__name__}, expected what prepare(group) returned: call it first"
+        )
     xp = namespace(old) if type(log_probs) is type(old) else None
     if xp is not None and log_probs.dtype == old.dtype and log_probs.shape == old.shape:
         return xp
