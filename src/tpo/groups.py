@@ -102,8 +102,8 @@ class Group:
     """K scored candidates for each of B contexts; every array of one library, float32 or float64.
 
     After construction every masked entry reads 0, so what stood there (padding, NaN) has no influence, and
-    no gradient flows into any of it: a snapshot need not be detached first. A candidate counts if it is
-    `valid` and has at least one token. In JAX a Group is a pytree.
+    no gradient flows into what it was made of: a snapshot need not be detached first. A candidate counts if
+    it is `valid` and has at least one token. In JAX a Group is a pytree.
     """
 
     log_probs_old: Array

@@ -235,21 +235,22 @@ def test_a_full_gpu_takes_fewer_runs_at_a_time(
 
 
 class Crowded:
-    """A worker on a device where two runs fit and a third does not."""
+    """A worker on a device where two runs fit and a third does not; the two wait to see it fail."""
 
     def __init__(self, workers: int) -> None:
         pass
 
     def train(self, recipe: Recipe, base: Path) -> dict[str, Any]:
-        mine = base / f"running-{recipe.seed}"
-        mine.touch()
-        try:
-            time.sleep(1.0)
-            if recipe.seed == 2 and len(list(base.glob("running-*"))) > 2:
-                raise RuntimeError("CUDA error: out of memory")
-            time.sleep(1.0)
-        finally:
-            mine.unlink()
+        (base / f"running-{recipe.seed}").touch()
+        full, end = base / "full", time.monotonic() + 60
+        if recipe.seed == 2 and not full.exists():
+            while len(list(base.glob("running-*"))) < 3 and time.monotonic() < end:
+                time.sleep(0.01)
+            full.touch()
+            raise RuntimeError("CUDA error: out of memory")
+        while not full.exists() and time.monotonic() < end:
+            time.sleep(0.01)
+        time.sleep(0.5)  # the failure is heard before the others end
         return Idle(0).train()
 
 
@@ -307,10 +308,8 @@ def test_a_value_beside_one_that_led_nowhere_is_told(tmp_path: Path) -> None:
     found = summary(tmp_path)
     assert found["tuning"]["brink"] == ["tpo"]
     assert [row["nowhere"] for row in found["tuning"]["rows"]] == [1, 0, 0] * 2 + [0] * 3
-    assert (
-        "At or next to a value with which a seed got no better than it began, as others may: tpo."
-        in (found["about"])
-    )
+    told = "At or beside a value with which a seed failed or did not improve, so that another may not: tpo."
+    assert told in found["about"]
     assert "| TPO | 3.33 ✗ | 23.3 | 36.7 ★ |" in page({"a": found}, {})
 
 

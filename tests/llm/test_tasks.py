@@ -129,7 +129,7 @@ def test_jsonl_errors_name_the_line(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="line 2 is no JSON"):
         task(str(path))
     path.write_text('{"prompt": "a", "answer": "b"}\n')
-    with pytest.raises(ValueError, match="has 1 prompts, expected at least 2"):
+    with pytest.raises(ValueError, match="holds 1 of at least 2 prompts"):
         task(str(path))
     path.write_text('{"prompt": "a", "answer": "b"}\n\n[1]\n')
     with pytest.raises(ValueError, match="line 3 holds a list, expected an object"):
@@ -207,8 +207,11 @@ def test_a_scorer_that_cannot_be_imported_stops_nothing() -> None:
     ("name", "words"),
     [
         ("named", None),
-        ("alone", r"own_scorer:alone does not take \(completion, answer\): too many"),
-        ("three", r"own_scorer:three does not take \(completion, answer\): 3 is not a callable"),
+        ("alone", r"own_scorer:alone does not take \(completion, answer\) by position: too many"),
+        (
+            "three",
+            r"own_scorer:three does not take \(completion, answer\) by position: 3 is not a callable",
+        ),
         ("absent", "has no attribute 'absent'"),
     ],
 )
@@ -224,6 +227,9 @@ def test_a_scorer_is_called_by_position_and_checked_before_a_run(
         if words is None:
             scoring.check()
             assert scoring(["a", "b"], answer=["a", "a"]) == [1.0, 0.0]
+            more = Scoring(scoring.scorer, ("answer", "level"), workers=1)
+            with pytest.raises(ValueError, match=r"does not take \(completion, answer, level\)"):
+                more.check()
         else:
             with pytest.raises(ValueError, match=words):
                 scoring.check()

@@ -226,7 +226,7 @@ def test_what_would_be_ignored_is_refused(
     assert words in capsys.readouterr().err
 
 
-def test_what_stopped_says_how_to_go_on(place: Path) -> None:
+def test_what_stopped_says_how_to_go_on(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     chosen = Recipe("m", "toy:sort", out=str(place / "run"))
     assert _how_to_go_on(chosen) == "the run had not begun; the same command starts it"
     chosen.checkpoints.mkdir(parents=True)
@@ -236,12 +236,18 @@ def test_what_stopped_says_how_to_go_on(place: Path) -> None:
     assert _how_to_go_on(chosen).endswith("--resume starts the run again")
     (chosen.checkpoints / "checkpoint-9/trainer_state.json").write_text("{}")
     assert _how_to_go_on(chosen).endswith(f"from the last checkpoint in {place / 'run'}")
-    plan = Plan(replace(chosen, batches=4), methods("tpo,grpo"), 1)
+    plan = Plan(replace(chosen, batches=60), methods("tpo,grpo"), 1)
     assert _how_to_compare_on(plan) == "the comparison had not begun; the same command starts it"
     (place / "run/comparison.json").write_text("{}")
-    assert _how_to_compare_on(plan).endswith("runs under way go on from their last checkpoint")
+    assert _how_to_compare_on(plan).endswith("go on from their last checkpoint, if there is one")
+    short = replace(plan, recipe=replace(chosen, batches=40))
+    assert _how_to_compare_on(short).endswith("goes on; runs under way start again")
+    elsewhere = replace(chosen, trl={"output_dir": str(place / "scratch")})
+    assert elsewhere.config().output_dir == str(elsewhere.checkpoints) == str(place / "scratch")
     with pytest.raises(ValueError, match="holds a comparison: choose another --out"):
         check_folder(chosen, place / "run", resume=False)
+    assert main(flags(place, compare="tpo,grpo", steps=None, batches=1)) == 2
+    assert "holds a single run: choose another --out" in capsys.readouterr().err
 
 
 def test_the_flags_of_a_recipe_make_it_again() -> None:

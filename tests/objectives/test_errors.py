@@ -144,10 +144,10 @@ def test_log_probs_must_fit_the_rollout() -> None:
 
 
 def test_a_signal_comes_from_prepare() -> None:
-    with pytest.raises(
-        TypeError, match=r"signal is a ndarray, expected what prepare\(group\) returned"
-    ):
-        tpo.objective("tpo").loss(OLD, OLD)
+    for wrong, kind in ((OLD, "ndarray"), (group(), "Group")):
+        words = rf"signal is a {kind}, expected what prepare\(group\) returned"
+        with pytest.raises(TypeError, match=words):
+            tpo.objective("tpo").loss(OLD, wrong)
 
 
 def test_multi_reward_and_multi_task() -> None:
@@ -164,7 +164,7 @@ def test_multi_reward_and_multi_task() -> None:
 def test_numpy_without_a_closed_form_says_so() -> None:
     class Mean(tpo.Objective):
         def signal(self, group: tpo.Group) -> Any:
-            return group
+            return tpo.objective("reinforce").prepare(group)
 
         def value(self, xp: Any, log_probs: Any, signal: Any) -> Any:
             return xp.sum(log_probs)

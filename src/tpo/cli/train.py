@@ -121,7 +121,8 @@ def main(args: argparse.Namespace) -> int:
     try:
         lines, status = work()
     except KeyboardInterrupt:
-        print(f"\nstopped: {stopped()}", file=sys.stderr)
+        if is_main():
+            print(f"\nstopped: {stopped()}", file=sys.stderr)
         return 130
     if is_main():
         print("\n".join(lines))
@@ -145,7 +146,7 @@ def _how_to_go_on(chosen: Any) -> str:
     if not os.path.exists(os.path.join(chosen.out, "recipe.json")):
         return "the run had not begun; the same command starts it"
     if last_checkpoint(chosen.checkpoints) is None:
-        return "there is no checkpoint yet; the same command with --resume starts the run again"
+        return "there is no checkpoint; the same command with --resume starts the run again"
     return f"the same command with --resume goes on from the last checkpoint in {chosen.out}"
 
 
@@ -187,7 +188,8 @@ def _comparison(own: dict[str, Any], asked: dict[str, Any], args: argparse.Names
 def _how_to_compare_on(plan: Any) -> str:
     if not (plan.folder / "comparison.json").exists():
         return "the comparison had not begun; the same command starts it"
-    again = "start again" if plan.recipe.save_every == 0 else "go on from their last checkpoint"
+    saved = 0 < plan.recipe.save_every < plan.recipe.batches
+    again = "go on from their last checkpoint, if there is one" if saved else "start again"
     return f"the same command with --resume goes on; runs under way {again}"
 
 
@@ -219,8 +221,9 @@ def _tuned(tuning: dict[str, Any] | None) -> list[str]:
         outcome = row["error"] or "not finished"
         outcome = f"{row['accuracy']:.2f} %" if row["accuracy"] is not None else outcome
         nowhere = ", led nowhere" if row["nowhere"] else ""
-        edge = " at the edge of the grid" if row["method"] in tuning["edge"] else ""
-        best = f"  <- best{edge}" if row["chosen"] else ""
+        places = {"edge": "at the edge of the grid", "brink": "at or beside one that led nowhere"}
+        where = [words for key, words in places.items() if row["method"] in tuning[key]]
+        best = f"  <- {', '.join(['best', *where])}" if row["chosen"] else ""
         lines.append(f"  {row['method']}  {row['value']}  {outcome}{nowhere}{best}")
     return [*lines, ""]
 

@@ -95,6 +95,8 @@ def _check_folder(plan: Plan, resume: bool) -> None:
     if not is_main():
         return
     folder = Path(plan.recipe.out)
+    if (folder / "recipe.json").exists():
+        raise ValueError(f"{folder} holds a single run: choose another --out for a comparison")
     before = read_json(folder / "comparison.json")
     if before is None:
         if resume:

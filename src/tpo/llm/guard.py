@@ -1,4 +1,4 @@
-"""Reward functions that cannot stop training: what raises, hangs or returns nonsense counts as not scored."""
+"""Rewards that raise, hang or are nonsense count as not scored; only if none ever is does training end."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 from tpo.llm.scoring import Failures
 
-PATIENCE = 3
+HOPELESS = 3
 """Rollout batches without any score, from the start, that end a run."""
 
 
@@ -81,12 +81,12 @@ class Beginning:
         self.batches, self.scored = 0, False
 
     def note(self, unscored: float, reward_funcs: Sequence[Any]) -> None:
-        """Raise what went wrong first, if `PATIENCE` rollout batches from the start hold no score."""
+        """Raise what went wrong first, if `HOPELESS` rollout batches from the start hold no score."""
         self.scored = self.scored or unscored < 1
         self.batches += 1
         known = [f.failures.first for f in reward_funcs if hasattr(f, "failures")]
         first = {kind: what for one in known for kind, what in one.items()}
-        if first and not self.scored and self.batches >= PATIENCE:
+        if first and not self.scored and self.batches >= HOPELESS:
             found = "; ".join(f"{kind}: {what}" for kind, what in first.items())
             raise RuntimeError(
                 f"no completion of {self.batches} rollout batches could be scored ({found}): mend the reward "

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tpo.checks import close_match
-from tpo.llm.tasks import OPTIONS, kind
+from tpo.llm.tasks import OPTIONS
+from tpo.llm.tasks import kind as kind_of_task
 
 if TYPE_CHECKING:
     from tpo.llm.config import TargetPolicyConfig
@@ -134,7 +135,7 @@ class Recipe:
     @property
     def checkpoints(self) -> Path:
         """Where an interrupted run may go on from."""
-        return Path(self.out) / "checkpoints"
+        return Path(self.trl.get("output_dir") or Path(self.out) / "checkpoints")
 
     @property
     def rows_per_device(self) -> int:
@@ -190,10 +191,10 @@ def recipe(
 
 def _check_task_options(made: Recipe) -> None:
     """What a task does not take is refused, not ignored."""
-    own = OPTIONS.get(kind(made.task) or "")
+    own = OPTIONS.get(kind_of_task(made.task) or "")
     for name in dict.fromkeys(name for names in OPTIONS.values() for name in names):
         value = getattr(made, name)
-        if own is not None and name not in own and value not in (None, {}, _USUAL[name]):
+        if own is not None and name not in own and value not in (None, "", {}, _USUAL[name]):
             raise ValueError(
                 f"{name} is {value!r}, and the task {made.task} does not take it: "
                 f"it takes {', '.join(own)}"

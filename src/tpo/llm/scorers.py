@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -64,6 +64,7 @@ NAMED: dict[str, Scorer] = {
 def load(spec: Mapping[str, Any]) -> Scorer:
     """The scorer of a spec: {"name": one of NAMED}, {"name": "module:function"}, or a reasoning-gym dataset.
 
+    A function of your own takes the completion, then what stands in the dataset's "columns" (the answer).
     The latter is {"name": ..., "dataset": ..., "options": {...}, "extract": "tag" | "number" | "text"}; it
     makes the dataset anew and scores by the row's `index`.
     """
@@ -78,16 +79,16 @@ def load(spec: Mapping[str, Any]) -> Scorer:
             f"unknown scorer {name!r}. Valid names: {', '.join(NAMED)}; or an import path module:function"
         )
     found: Scorer = getattr(importlib.import_module(module), attribute)
-    _check_call(name, found)
+    _check_call(name, found, ("completion", *spec.get("columns", ("answer",))))
     return found
 
 
-def _check_call(name: str, found: Any) -> None:
-    """A scorer that cannot be called with a completion and an answer would score nothing."""
+def _check_call(name: str, found: Any, given: Sequence[str]) -> None:
+    """A scorer that cannot be called with what it is given would score nothing."""
     try:
-        inspect.signature(found).bind("completion", "answer")
+        inspect.signature(found).bind(*given)
     except TypeError as error:
-        raise TypeError(f"{name} does not take (completion, answer): {error}") from None
+        raise TypeError(f"{name} does not take ({', '.join(given)}) by position: {error}") from None
     except ValueError:
         pass  # written in C, it does not say what it takes
 

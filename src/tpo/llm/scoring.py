@@ -135,7 +135,7 @@ class Scoring:
     """A TRL reward function: every completion to a score or None, never raising, never hanging.
 
     `scorer` says what to load in the workers (see `tpo.llm.scorers.load`); `columns` are the dataset columns
-    that go to it with each completion; `threshold` makes scores 1 above it and 0 elsewhere.
+    that go to it after each completion, by position; `threshold` makes scores 1 above it and 0 elsewhere.
     """
 
     guards_itself = True
@@ -161,7 +161,8 @@ class Scoring:
         self.failures = Failures()
         self.seconds = 0.0
         self.__name__ = str(scorer.get("name", "score"))
-        self._workers = [Worker(self.scorer) for _ in range(workers)]
+        loaded = {**self.scorer, "columns": self.columns}
+        self._workers = [Worker(loaded) for _ in range(workers)]
         self._free: SimpleQueue[Worker] = SimpleQueue()
         for worker in self._workers:
             self._free.put(worker)
@@ -189,7 +190,7 @@ class Scoring:
         except ScorerError as error:
             raise ValueError(
                 f"scorer {self.__name__!r} cannot be loaded ({error}): give module:function of a module "
-                "that Python finds from here, which takes (completion, answer)"
+                "that Python finds from here"
             ) from None
 
     def _ask(self, row: Mapping[str, Any]) -> dict[str, Any]:

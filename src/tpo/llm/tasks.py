@@ -37,10 +37,10 @@ OPTIONS = {
 
 def kind(name: str) -> str | None:
     """gsm8k, gym, toy or jsonl; None where there is no such task."""
-    if name.endswith((".jsonl", ".json")):
-        return "jsonl"
-    first = name.partition(":")[0]
-    return first if first in OPTIONS and (first == "gsm8k" or ":" in name) else None
+    first, colon, _ = name.partition(":")
+    if first == "gsm8k" or (colon and first in ("gym", "toy")):
+        return first
+    return "jsonl" if name.endswith((".jsonl", ".json")) else None
 
 
 @dataclass(frozen=True)
@@ -119,7 +119,7 @@ def _gsm8k(name: str, hint: str | None, held_out: int) -> Task:
     train, test = [
         {
             "prompt": [messages(row["question"], hint) for row in rows],
-            "answer": [row["answer"] for row in rows],
+            "answer": [str(row["answer"]) for row in rows],
         }
         for rows in (parts[0], parts[1][:held_out])
     ]
@@ -179,7 +179,7 @@ def _jsonl(path: Path, scorer: str, hint: str, threshold: float | None, held_out
     rows = _read_jsonl(path, "prompt")
     if len(rows) < 2:
         raise ValueError(
-            f"{path} has {len(rows)} prompts, expected at least 2: one to train on, and one held out"
+            f"{path} holds {len(rows)} of at least 2 prompts: one to train on, and one held out"
         )
     if len(rows) <= held_out:
         raise ValueError(
@@ -200,11 +200,11 @@ def _jsonl(path: Path, scorer: str, hint: str, threshold: float | None, held_out
 
 
 def _read_jsonl(path: Path, question: str) -> list[dict[str, Any]]:
-    """Its lines, each with a `question`, text or a list of messages, and an `answer`."""
+    """Its lines, each with a question, text or a list of messages, under that name, and an `answer`."""
     if not path.exists():
         raise FileNotFoundError(f"{path} does not exist: give the path of a JSONL file")
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = path.read_text(encoding="utf-8").split("\n")
     except UnicodeDecodeError as error:
         raise ValueError(f"{path} is no UTF-8 text: {error}") from None
     rows = []
@@ -215,7 +215,8 @@ def _read_jsonl(path: Path, question: str) -> list[dict[str, Any]]:
                 row = json.loads(line)
             except json.JSONDecodeError as error:
                 raise ValueError(f"{place} is no JSON: {error}") from None
-            missing = [name for name in (question, "answer") if name not in _object(place, row)]
+            own = _object(place, row)
+            missing = [name for name in (question, "answer") if own.get(name) is None]
             if missing:
                 raise ValueError(f"{place} has no {' and no '.join(missing)}")
             if not isinstance(row[question], (str, list)):

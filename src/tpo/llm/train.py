@@ -70,7 +70,7 @@ def train(
     trainer.add_callback(progress)
     trainer.add_callback(Evaluator(trainer, recipe, name, chosen, scoring.apart()))
     checkpoint = last_checkpoint(recipe.checkpoints) if resume else None
-    if resume and checkpoint is None and not quiet:
+    if resume and checkpoint is None and not quiet and trainer.accelerator.is_main_process:
         print(f"no checkpoint in {out}: the run starts again", file=sys.stderr)
     try:
         trainer.train(resume_from_checkpoint=checkpoint)
@@ -88,7 +88,9 @@ def asked(recipe: Recipe) -> dict[str, Any]:
 def check_folder(recipe: Recipe, out: Path, resume: bool) -> None:
     """An earlier run of another recipe, or without `resume`, is left alone."""
     if (out / "comparison.json").exists():
-        raise ValueError(f"{out} holds a comparison: choose another --out for a single run")
+        raise ValueError(
+            f"{out} holds a comparison: choose another --out for a single run, or add --compare"
+        )
     before = read_json(out / "recipe.json")
     if before is None:
         if resume:

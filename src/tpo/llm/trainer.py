@@ -66,7 +66,10 @@ class TargetPolicyTrainer(GRPOTrainer):  # type: ignore[misc]
         *more: Any,
         **options: Any,
     ) -> None:
-        """As TRL's; a reward function that raises or hangs is counted and its rows are left out."""
+        """As TRL's; a reward function that raises or hangs is counted and its rows are left out.
+
+        One that scores nothing of the first rollout batches ends the run.
+        """
         check_hooks(GRPOTrainer)
         args = TargetPolicyConfig("tpo-output") if args is None else args
         if not isinstance(args, TargetPolicyConfig):
@@ -119,7 +122,8 @@ class TargetPolicyTrainer(GRPOTrainer):  # type: ignore[misc]
         self._rewards = rewards
         unscored = rewards.isnan().all(-1).float().mean().item()
         self._note(reward_time=time.perf_counter() - start, reward_failures=unscored)
-        self._beginning.note(unscored, self.reward_funcs)
+        if self.model.training:
+            self._beginning.note(unscored, self.reward_funcs)
         return rewards
 
     def _generate_and_score_completions(self, inputs: Any) -> dict[str, Any]:

@@ -82,14 +82,14 @@ def table(plan: Plan) -> dict[str, Any] | None:
 
 
 def brink(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Methods whose chosen value, or one beside it, led a seed nowhere: with another seed the chosen may."""
+    """Methods whose chosen value, or a number beside it, led a seed nowhere: with another the chosen may."""
     found = []
     for name in dict.fromkeys(row["method"] for row in rows):
         own = [row for row in rows if row["method"] == name]
-        if all(isinstance(row["value"], (int, float)) for row in own):
-            own.sort(key=lambda row: row["value"])
+        ordered = all(isinstance(row["value"], (int, float)) for row in own)
+        own = sorted(own, key=lambda row: row["value"]) if ordered else own
         for i, row in enumerate(own):
-            near = own[max(0, i - 1) : i + 2]
+            near = own[max(0, i - 1) : i + 2] if ordered else [row]
             if row["chosen"] and any(one["nowhere"] or one["error"] for one in near):
                 found.append(name)
     return found

@@ -129,7 +129,7 @@ class Objective:
 def _checked(log_probs: Array, signal: Any) -> Namespace:
     """The namespace of log-probs that fit the rollout's; what fits at a glance needs no second look."""
     old = getattr(signal, "log_probs_old", None)
-    if old is None:
+    if old is None or isinstance(signal, Group):
         raise TypeError(
             f"signal is a {type(signal).__name__}, expected what prepare(group) returned: call it first"
         )

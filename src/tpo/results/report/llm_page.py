@@ -272,7 +272,7 @@ def _tuning(tuning: Mapping[str, Any] | None) -> str:
     seeds = ", ".join(map(str, tuning["seeds"]))
     words = (
         f"Tuning, with seed {seeds} and {tuning['batches']} rollout batches: accuracy of samples in %, mean "
-        "over all evaluations; ★ is the value reported, ✗ one with which a seed got no better than it began."
+        "over all evaluations; ★ is the value reported, ✗ one with which a seed did not improve."
     )
     grid = markdown.grid(heads, lines, [False, *[True] * len(values)])
     return f"{markdown.text(words)}\n\n{grid}"
