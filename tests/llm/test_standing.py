@@ -250,7 +250,7 @@ class Crowded:
             raise RuntimeError("CUDA error: out of memory")
         while not full.exists() and time.monotonic() < end:
             time.sleep(0.01)
-        time.sleep(0.5)  # the failure is heard before the others end
+        time.sleep(1.0)  # the failure is heard before the others end
         return Idle(0).train()
 
 
