@@ -94,15 +94,8 @@ class Recipe:
         for name in ("prompts", "steps", "max_tokens", "iterations", "eval_samples", "scorers"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} is {getattr(self, name)}, expected at least 1")
-        for name in (
-            "batches",
-            "eval_every",
-            "save_every",
-            "lora",
-            "samples",
-            "max_grad_norm",
-            "seed",
-        ):
+        counts = ("batches", "eval_every", "save_every", "lora", "samples", "seed")
+        for name in (*counts, "max_grad_norm"):
             if getattr(self, name) < 0:
                 raise ValueError(f"{name} is {getattr(self, name)}, expected 0 or more")
         if self.batches:

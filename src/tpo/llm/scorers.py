@@ -64,9 +64,9 @@ NAMED: dict[str, Scorer] = {
 def load(spec: Mapping[str, Any]) -> Scorer:
     """The scorer of a spec: {"name": one of NAMED}, {"name": "module:function"}, or a reasoning-gym dataset.
 
-    A function of your own takes the completion, then what stands in the dataset's "columns" (the answer).
     The latter is {"name": ..., "dataset": ..., "options": {...}, "extract": "tag" | "number" | "text"}; it
-    makes the dataset anew and scores by the row's `index`.
+    makes the dataset anew and scores by the row's `index`. A function of your own takes the completion, then
+    the row's "columns" (the answer).
     """
     if "dataset" in spec:
         return reasoning_gym(spec["dataset"], spec.get("options", {}), spec.get("extract", "tag"))

@@ -207,29 +207,27 @@ def _read_jsonl(path: Path, question: str) -> list[dict[str, Any]]:
         lines = path.read_text(encoding="utf-8").split("\n")
     except UnicodeDecodeError as error:
         raise ValueError(f"{path} is no UTF-8 text: {error}") from None
-    rows = []
-    for number, line in enumerate(lines, 1):
-        if line.strip():
-            place = f"{path}, line {number}"
-            try:
-                row = json.loads(line)
-            except json.JSONDecodeError as error:
-                raise ValueError(f"{place} is no JSON: {error}") from None
-            own = _object(place, row)
-            missing = [name for name in (question, "answer") if own.get(name) is None]
-            if missing:
-                raise ValueError(f"{place} has no {' and no '.join(missing)}")
-            if not isinstance(row[question], (str, list)):
-                raise ValueError(
-                    f"{place}: {question} is {row[question]!r}, expected text or a list of messages"
-                )
-            rows.append(row)
-    return rows
+    return [
+        _row(f"{path}, line {number}", line, question)
+        for number, line in enumerate(lines, 1)
+        if line.strip()
+    ]
 
 
-def _object(place: str, row: Any) -> dict[str, Any]:
+def _row(place: str, line: str, question: str) -> dict[str, Any]:
+    try:
+        row = json.loads(line)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"{place} is no JSON: {error}") from None
     if not isinstance(row, dict):
         raise ValueError(f"{place} holds a {type(row).__name__}, expected an object")
+    missing = [name for name in (question, "answer") if row.get(name) is None]
+    if missing:
+        raise ValueError(f"{place} has no {' and no '.join(missing)}")
+    if not isinstance(row[question], (str, list)):
+        raise ValueError(
+            f"{place}: {question} is {row[question]!r}, expected text or a list of messages"
+        )
     return row
 
 
