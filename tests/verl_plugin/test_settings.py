@@ -48,7 +48,7 @@ def test_options_reach_the_objective():
     ("override", "message"),
     [
         ("+trainer.v1.tpo.objektive=grpo", "no option 'objektive'. Did you mean 'objective'"),
-        ("+trainer.v1.tpo.objective=gpro", "unknown objective 'gpro'. Did you mean 'gspo'"),
+        ("+trainer.v1.tpo.objective=gpro", "unknown objective 'gpro'. Did you mean 'grpo'"),
         ("+trainer.v1.tpo.objective=vapo", "needs a critic"),
         ("+trainer.v1.tpo.objective=remax", "needs baseline"),
         ("+trainer.v1.tpo.objective_options={clipp: 1}", "tpo has no option 'clipp'"),
