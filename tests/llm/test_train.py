@@ -235,7 +235,7 @@ def test_what_stopped_says_how_to_go_on(place: Path, capsys: pytest.CaptureFixtu
     (chosen.checkpoints / "checkpoint-9").mkdir()  # cut short
     assert _how_to_go_on(chosen).endswith("--resume starts the run again")
     (chosen.checkpoints / "checkpoint-9/trainer_state.json").write_text("{}")
-    assert _how_to_go_on(chosen).endswith(f"from the last checkpoint in {place / 'run'}")
+    assert _how_to_go_on(chosen).endswith(f"from the last checkpoint in {chosen.checkpoints}")
     plan = Plan(replace(chosen, batches=60), methods("tpo,grpo"), 1)
     assert _how_to_compare_on(plan) == "the comparison had not begun; the same command starts it"
     (place / "run/comparison.json").write_text("{}")

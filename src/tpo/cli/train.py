@@ -7,6 +7,7 @@ import json
 import os
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 PRESETS = ("paper", "small")
@@ -143,11 +144,13 @@ def _training(asked: dict[str, Any], args: argparse.Namespace) -> Work:
 def _how_to_go_on(chosen: Any) -> str:
     from tpo.llm.files import last_checkpoint
 
-    if not os.path.exists(os.path.join(chosen.out, "recipe.json")):
+    if not (Path(chosen.out) / "recipe.json").exists():
         return "the run had not begun; the same command starts it"
     if last_checkpoint(chosen.checkpoints) is None:
         return "there is no checkpoint; the same command with --resume starts the run again"
-    return f"the same command with --resume goes on from the last checkpoint in {chosen.out}"
+    return (
+        f"the same command with --resume goes on from the last checkpoint in {chosen.checkpoints}"
+    )
 
 
 def _trained(chosen: Any, args: argparse.Namespace) -> list[str]:
@@ -210,6 +213,10 @@ def _compared(plan: Any, workers: int, resume: bool) -> tuple[list[str], int]:
     return [*lines, *failed, where], 1 if failed else 0
 
 
+_PLACES = {"edge": "at the edge of the grid", "brink": "at or beside one that led nowhere"}
+"""Where a value that tuning chose may lie."""
+
+
 def _tuned(tuning: dict[str, Any] | None) -> list[str]:
     if tuning is None:
         return []
@@ -221,8 +228,7 @@ def _tuned(tuning: dict[str, Any] | None) -> list[str]:
         outcome = row["error"] or "not finished"
         outcome = f"{row['accuracy']:.2f} %" if row["accuracy"] is not None else outcome
         nowhere = ", led nowhere" if row["nowhere"] else ""
-        places = {"edge": "at the edge of the grid", "brink": "at or beside one that led nowhere"}
-        where = [words for key, words in places.items() if row["method"] in tuning[key]]
+        where = [words for key, words in _PLACES.items() if row["method"] in tuning[key]]
         best = f"  <- {', '.join(['best', *where])}" if row["chosen"] else ""
         lines.append(f"  {row['method']}  {row['value']}  {outcome}{nowhere}{best}")
     return [*lines, ""]

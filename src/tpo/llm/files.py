@@ -1,4 +1,4 @@
-"""Logs as JSON lines, each file written whole or not at all."""
+"""What a run leaves: logs as JSON lines, each file written whole or not at all, and checkpoints."""
 
 from __future__ import annotations
 

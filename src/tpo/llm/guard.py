@@ -84,10 +84,11 @@ class Beginning:
         """Raise what went wrong first, if `HOPELESS` rollout batches from the start hold no score."""
         self.scored = self.scored or unscored < 1
         self.batches += 1
+        if self.scored or self.batches < HOPELESS:
+            return
         known = [f.failures.first for f in reward_funcs if hasattr(f, "failures")]
-        first = {kind: what for one in known for kind, what in one.items()}
-        if first and not self.scored and self.batches >= HOPELESS:
-            found = "; ".join(f"{kind}: {what}" for kind, what in first.items())
+        found = "; ".join(f"{kind}: {what}" for one in known for kind, what in one.items())
+        if found:
             raise RuntimeError(
                 f"no completion of {self.batches} rollout batches could be scored ({found}): mend the reward "
                 "function, or the scorer"

@@ -71,7 +71,7 @@ def train(
     trainer.add_callback(Evaluator(trainer, recipe, name, chosen, scoring.apart()))
     checkpoint = last_checkpoint(recipe.checkpoints) if resume else None
     if resume and checkpoint is None and not quiet and trainer.accelerator.is_main_process:
-        print(f"no checkpoint in {out}: the run starts again", file=sys.stderr)
+        print(f"no checkpoint in {recipe.checkpoints}: the run starts again", file=sys.stderr)
     try:
         trainer.train(resume_from_checkpoint=checkpoint)
     finally:
