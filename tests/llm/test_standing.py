@@ -221,6 +221,21 @@ def test_what_two_runs_ask_for_is_run_once(tmp_path: Path, monkeypatch: pytest.M
     assert sorted(run.title for run in ended) == ["grpo, seed 0", "tpo, seed 0", "tpo, seed 1"]
 
 
+def test_a_run_without_a_signal_says_so_when_it_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Not only in the report: the others of the comparison may fare alike, and can still be stopped."""
+    plan = Plan(Recipe("m", "gsm8k", batches=4, out=str(tmp_path)), methods("tpo,grpo"))
+    run = plan.run(plan.methods[0], 0)
+    run.folder.mkdir()
+    silent = {"groups/zero_variance": 1.0, "groups/all_pass": 0.0}
+    rows = [{"step": step, **silent} for step in range(1, 5)]
+    (run.folder / "log.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    monkeypatch.setattr(workers, "Trainee", Idle)
+    workers.in_processes([run], tmp_path, lambda _: [], 2)
+    assert "0 s; no informative group in the last 4 of 4" in capsys.readouterr().err
+
+
 def test_a_full_gpu_takes_fewer_runs_at_a_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -96,6 +96,12 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     )
     command.add_argument("--config", default=None, metavar="FILE", help="a YAML file of options")
     command.add_argument("--resume", action="store_true", default=False, help="go on from --out")
+    command.add_argument(
+        "--probe",
+        action="store_true",
+        default=False,
+        help="train nothing: say what the model can do before; exit status 1 if there is nothing to learn from",
+    )
     group = command.add_argument_group("a comparison of several methods, trained alike")
     for name, (kind, metavar, text) in _COMPARISON.items():
         group.add_argument(_flag(name), type=kind, help=text, dest=name, metavar=metavar)
@@ -113,7 +119,12 @@ def main(args: argparse.Namespace) -> int:
         if asked.get(name) == 0 and name in vars(args):
             raise ValueError(f"{name} is 0, expected at least 1")
     own = {k: asked.pop(k) for k in _COMPARISON if k in asked}
-    work, stopped = _comparison(own, asked, args) if own else _training(asked, args)
+    if args.probe:
+        work, stopped = _probing(own, asked, args)
+    elif own:
+        work, stopped = _comparison(own, asked, args)
+    else:
+        work, stopped = _training(asked, args)
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     _need_packages(str(asked.get("task")))
     from transformers.utils import logging
@@ -132,6 +143,22 @@ def main(args: argparse.Namespace) -> int:
 
 Work = tuple[Callable[[], tuple[list[str], int]], Callable[[], str]]
 """What is to be done, for lines that say where it ended and the exit status; and how to go on if it stops."""
+
+
+def _probing(own: dict[str, Any], asked: dict[str, Any], args: argparse.Namespace) -> Work:
+    from tpo.llm.recipe import recipe
+
+    if args.resume:
+        raise ValueError("--probe looks at a model before training: leave --resume out")
+    chosen = _plan(own, asked, args).recipe if own else recipe(asked, preset=args.preset)
+    return lambda: _probed(chosen), lambda: "nothing was trained"
+
+
+def _probed(chosen: Any) -> tuple[list[str], int]:
+    from tpo.llm.probe import probe
+
+    found = probe(chosen)
+    return found.lines, int(found.hopeless)
 
 
 def _training(asked: dict[str, Any], args: argparse.Namespace) -> Work:
@@ -179,13 +206,17 @@ def _failures(result: dict[str, Any]) -> list[str]:
 
 
 def _comparison(own: dict[str, Any], asked: dict[str, Any], args: argparse.Namespace) -> Work:
+    plan = _plan(own, asked, args)
+    workers = own.get("workers", 1)
+    return lambda: _compared(plan, workers, args.resume), lambda: _how_to_compare_on(plan)
+
+
+def _plan(own: dict[str, Any], asked: dict[str, Any], args: argparse.Namespace) -> Any:
     from tpo.llm.plan import planned
 
     if "compare" not in own:
         raise ValueError(f"{', '.join(own)} is of a comparison: give --compare, such as tpo,grpo")
-    workers = own.pop("workers", 1)
-    plan = planned(own, asked, args.preset)
-    return lambda: _compared(plan, workers, args.resume), lambda: _how_to_compare_on(plan)
+    return planned(own, asked, args.preset)
 
 
 def _how_to_compare_on(plan: Any) -> str:

@@ -26,6 +26,10 @@ class Evaluation(NamedTuple):
     """mean score of sampled completions"""
     pass_at_k: float
     """share of prompts that at least one of k samples solves, without bias"""
+    informative: float
+    """share of prompts whose k samples do not all score alike: what a group of k has to learn from"""
+    at_limit: float
+    """share of samples as long as `max_new_tokens` allows"""
     k: int
     prompts: int
     failures: int
@@ -84,11 +88,13 @@ def evaluate(
     greedy_scores = [s or 0.0 for s in scoring(greedy, **columns)]
     more = {name: [x for x in values for _ in range(k)] for name, values in columns.items()}
     scores = [s or 0.0 for s in scoring(samples, **more)]
-    solved = [sum(s > success for s in scores[i * k : (i + 1) * k]) for i in range(len(prompts))]
+    groups = [scores[i : i + k] for i in range(0, len(scores), k)]
     return Evaluation(
         greedy=_mean([float(s > success) for s in greedy_scores]),
         sampled=_mean(scores),
-        pass_at_k=_mean([pass_at(k, n, k) for n in solved]),
+        pass_at_k=_mean([pass_at(k, sum(s > success for s in group), k) for group in groups]),
+        informative=_mean([float(max(group) > min(group)) for group in groups]),
+        at_limit=_mean([float(len(row) >= max_new_tokens) for row in sample_ids]),
         k=k,
         prompts=len(prompts),
         failures=scoring.failures.total - before,

@@ -16,7 +16,7 @@ import sys
 import time
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from transformers import TrainerCallback
@@ -26,7 +26,7 @@ from tpo.llm import models
 from tpo.llm.account import account
 from tpo.llm.card import card
 from tpo.llm.config import TargetPolicyConfig
-from tpo.llm.evaluation import as_text, evaluate
+from tpo.llm.evaluation import Evaluation, as_text, evaluate
 from tpo.llm.files import last_checkpoint, read_lines, write_lines
 from tpo.llm.progress import Progress
 from tpo.llm.recipe import Recipe, changed
@@ -52,32 +52,68 @@ def train(
         found: dict[str, Any] = done
         return found
     start = time.perf_counter()
-    chosen = task_of(recipe)  # before the model is read: a wrong name is found at once
-    config = recipe.config()
-    if config.device.type == "cuda":
-        torch.cuda.reset_peak_memory_stats()  # an earlier run in this process had its own
-    with config.main_process_first():
-        name = models.prepared(recipe.model, base or out / "base")
-    tokenizer = models.read_tokenizer(name)
-    chosen = _for(tokenizer, chosen)
-    scoring = chosen.scoring(recipe.timeout, recipe.scorers)
-    scoring.check()
-    trainer = make_trainer(recipe, config, name, tokenizer, chosen, scoring)
+    ready = prepared(recipe, base or out / "base")
+    trainer = ready.trainer
     if trainer.accelerator.is_main_process:
         write_json(out / "recipe.json", asked(recipe))
     trainer.remove_callback(PrinterCallback)
     progress = Progress(trainer, out, recipe.samples, quiet)
     trainer.add_callback(progress)
-    trainer.add_callback(Evaluator(trainer, recipe, name, chosen, scoring.apart()))
+    trainer.add_callback(Evaluator(ready, recipe))
     checkpoint = last_checkpoint(recipe.checkpoints) if resume else None
     if resume and checkpoint is None and not quiet and trainer.accelerator.is_main_process:
         print(f"no checkpoint in {recipe.checkpoints}: the run starts again", file=sys.stderr)
     try:
         trainer.train(resume_from_checkpoint=checkpoint)
     finally:
-        scoring.close()
+        ready.scoring.close()
         progress.close()
-    return _finished(recipe, trainer, tokenizer, time.perf_counter() - start)
+    return _finished(recipe, trainer, time.perf_counter() - start)
+
+
+class Ready(NamedTuple):
+    """A trainer, and what it was made of."""
+
+    trainer: TargetPolicyTrainer
+    start: str
+    """the folder or name of the model at the start"""
+    task: Task
+    scoring: Scoring
+
+    def evaluate(self, scoring: Scoring, k: int, start: Any = None) -> Evaluation:
+        """The model as it is now, on held-out prompts with k samples each."""
+        trainer = self.trainer
+        alike = trainer.accelerator.autocast() if start is not None else contextlib.nullcontext()
+        with alike:  # the model at the start computes in the precision of the trained one
+            return evaluate(
+                trainer.accelerator.unwrap_model(trainer.model),
+                trainer.processing_class,
+                self.task.held_out,
+                scoring,
+                k=k,
+                max_new_tokens=trainer.args.max_completion_length,
+                temperature=trainer.args.temperature,
+                success=trainer.args.success,
+                sampler=trainer.sampler,
+                start=start,
+                chat_template_kwargs=trainer.args.chat_template_kwargs,
+            )
+
+
+def prepared(recipe: Recipe, base: Path) -> Ready:
+    """The trainer of a recipe; `base` is where a GGUF file is converted to."""
+    chosen = task_of(recipe)  # before the model is read: a wrong name is found at once
+    config = recipe.config()
+    if config.device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats()  # an earlier run in this process had its own
+    with config.main_process_first():
+        name = models.prepared(recipe.model, base)
+    tokenizer = models.read_tokenizer(name)
+    chosen = _for(tokenizer, chosen)
+    scoring = chosen.scoring(recipe.timeout, recipe.scorers)
+    scoring.check()
+    trainer = make_trainer(recipe, config, name, tokenizer, chosen, scoring)
+    return Ready(trainer, name, chosen, scoring)
 
 
 def asked(recipe: Recipe) -> dict[str, Any]:
@@ -172,17 +208,10 @@ def make_trainer(
 class Evaluator(TrainerCallback):  # type: ignore[misc]
     """Evaluates on held-out prompts before, every so often, and after; into DIR/evaluations.jsonl."""
 
-    def __init__(
-        self,
-        trainer: TargetPolicyTrainer,
-        recipe: Recipe,
-        start: str,
-        chosen: Task,
-        scoring: Scoring,
-    ) -> None:
-        """`start` names the model at the start; `scoring` has a count of its own, apart from training's."""
-        self.trainer, self.recipe, self.start, self.task = trainer, recipe, start, chosen
-        self.scoring = scoring
+    def __init__(self, ready: Ready, recipe: Recipe) -> None:
+        """Its scoring has a count of its own, apart from training's."""
+        self.ready, self.recipe = ready, recipe
+        self.scoring = ready.scoring.apart()
         self.path = Path(recipe.out) / "evaluations.jsonl"
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
@@ -201,35 +230,20 @@ class Evaluator(TrainerCallback):  # type: ignore[misc]
 
     def on_train_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         """After the last step."""
-        start = models.read_model(self.start, self.trainer.model) if self.recipe.eval_kl else None
+        start = None
+        if self.recipe.eval_kl:
+            start = models.read_model(self.ready.start, self.ready.trainer.model)
         self._evaluate(state, start)
 
     def _evaluate(self, state: Any, start: Any = None) -> None:
         rows = read_lines(self.path)
         if any(row["step"] == state.global_step for row in rows) or not state.is_world_process_zero:
             return
-        trainer = self.trainer
-        alike = trainer.accelerator.autocast() if start is not None else contextlib.nullcontext()
-        with alike:  # the model at the start computes in the precision of the trained one
-            found = evaluate(
-                trainer.accelerator.unwrap_model(trainer.model),
-                trainer.processing_class,
-                self.task.held_out,
-                self.scoring,
-                k=self.recipe.eval_samples,
-                max_new_tokens=trainer.args.max_completion_length,
-                temperature=trainer.args.temperature,
-                success=trainer.args.success,
-                sampler=trainer.sampler,
-                start=start,
-                chat_template_kwargs=trainer.args.chat_template_kwargs,
-            )
+        found = self.ready.evaluate(self.scoring, self.recipe.eval_samples, start)
         write_lines(self.path, [*rows, {"step": state.global_step, **found._asdict()}])
 
 
-def _finished(
-    recipe: Recipe, trainer: TargetPolicyTrainer, tokenizer: Any, seconds: float
-) -> dict[str, Any]:
+def _finished(recipe: Recipe, trainer: TargetPolicyTrainer, seconds: float) -> dict[str, Any]:
     out = Path(recipe.out)
     steps = trainer.state.global_step
     rewards = [f for f in trainer.reward_funcs if hasattr(f, "failures")]
@@ -244,20 +258,18 @@ def _finished(
         "provenance": provenance(trainer),
     }
     if not recipe.discard_model:
-        _save_model(trainer, tokenizer, out / "model", card(recipe, result))
+        _save_model(trainer, out / "model", card(recipe, result))
     if trainer.accelerator.is_main_process:
         write_json(out / "result.json", result)
     trainer.accelerator.wait_for_everyone()
     return result
 
 
-def _save_model(
-    trainer: TargetPolicyTrainer, tokenizer: Any, folder: Path, description: str
-) -> None:
+def _save_model(trainer: TargetPolicyTrainer, folder: Path, description: str) -> None:
     trainer.save_model(str(folder))
     if trainer.accelerator.is_main_process:
         (folder / "training_args.bin").unlink(missing_ok=True)  # a pickle; recipe.json says it all
-        tokenizer.save_pretrained(folder)
+        trainer.processing_class.save_pretrained(folder)
         write_text(folder / "README.md", description)
 
 

@@ -14,6 +14,7 @@ from typing import Any
 from tpo.llm.files import read_lines
 from tpo.llm.plan import Run
 from tpo.llm.recipe import Recipe
+from tpo.llm.records import Record
 from tpo.processes import Failed, Lost, ProcessWorker, answered, first_ready
 from tpo.results.files import write_json
 
@@ -76,7 +77,7 @@ def in_processes(runs: Sequence[Run], base: Path, then: Then, workers: int) -> N
                 words = f"failed, {reason(answer)}"
             else:
                 idle.append(ready)
-                words = _standing(answer)
+                words = "; ".join([_standing(answer), *Record.read(run).troubles])
             following = [one for one in then(run) if one.folder not in known]
             known |= {one.folder for one in following}
             waiting.extend(following)
