@@ -211,7 +211,7 @@ def test_what_the_command_says_of_rollouts() -> None:
 
 
 def test_every_method_is_tuned_alike(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Three values each on a seed that is not reported; the best is reported, one that raises is told."""
+    """Three values each on two seeds that are not reported; the best is reported, one that raises is told."""
     broken = place / "both/tuning/tpo-learning_rate-0.1-seed10000"
     broken.mkdir(parents=True)
     (broken / "recipe.json").write_text('{"model": "another"}')
@@ -226,19 +226,23 @@ def test_every_method_is_tuned_alike(place: Path, capsys: pytest.CaptureFixture[
     assert ("\ngrpo reaches " in shown) == gained
     assert found["progress"] == {"cells_done": 4, "cells": 4}
     tuning = found["tuning"]
-    assert (tuning["option"], tuning["seeds"], tuning["batches"]) == ("learning_rate", [10000], 4)
+    assert (tuning["option"], tuning["seeds"], tuning["batches"]) == (
+        "learning_rate",
+        [10000, 10001],
+        4,
+    )
     best = {}
     for name in ("tpo", "grpo"):
         rows = {row["value"]: row for row in tuning["rows"] if row["method"] == name}
         accuracy = {}
         for value, word in ((1e-5, "1e-05"), (0.01, "0.01"), (0.1, "0.1")):
-            run = place / f"both/tuning/{name}-learning_rate-{word}-seed10000"
-            if run == broken:
+            runs = [place / f"both/tuning/{name}-learning_rate-{word}-seed1000{i}" for i in (0, 1)]
+            if broken in runs:
                 assert rows[value]["error"].startswith("ValueError")
                 continue
-            evaluations = result(run)["evaluations"]
-            assert [row["step"] for row in evaluations] == [0, 2, 4]
-            accuracy[value] = sum(100 * row["sampled"] for row in evaluations) / 3
+            evaluations = [row for run in runs for row in result(run)["evaluations"]]
+            assert [row["step"] for row in evaluations] == [0, 2, 4, 0, 2, 4]
+            accuracy[value] = sum(100 * row["sampled"] for row in evaluations) / 6
             assert rows[value]["accuracy"] == pytest.approx(accuracy[value])
         best[name] = max(accuracy, key=lambda value: accuracy[value])
         assert [v for v, row in rows.items() if row["chosen"]] == [best[name]]
@@ -246,7 +250,7 @@ def test_every_method_is_tuned_alike(place: Path, capsys: pytest.CaptureFixture[
             recipe = json.loads((place / f"both/{name}-seed{seed}/recipe.json").read_text())
             assert (recipe["learning_rate"], recipe["seed"]) == (best[name], seed)
     assert tuning["edge"] == [name for name, value in best.items() if value in (1e-5, 0.1)]
-    assert "--tune learning_rate=1e-05,0.01,0.1 --tune-batches 4" in found["command"]
+    assert "--tune learning_rate=1e-05,0.01,0.1 --tune-seeds 2 --tune-batches 4" in found["command"]
     _is_published(place)
     assert main([*command, "--resume", "--tune=learning_rate=1,2"]) == 2
     assert "holds a comparison with another tune" in capsys.readouterr().err

@@ -282,7 +282,7 @@ class Idle:
 def test_a_method_waits_for_what_says_nothing_about_a_value(place: Path) -> None:
     """A process that died, or found the GPU or the disk full, is no outcome; an error is."""
     plan = Plan(Recipe("m", "gsm8k", batches=4, out=str(place)), methods("tpo,grpo"), 1,
-                Tuning("learning_rate", (0.1, 0.2)))  # fmt: skip
+                Tuning("learning_rate", (0.1, 0.2), seeds=1))  # fmt: skip
     tpo = plan.methods[0]
     low, high = trials(plan, tpo)
     row = {"step": 0, "sampled": 0.25}
@@ -309,7 +309,7 @@ def test_a_method_waits_for_what_says_nothing_about_a_value(place: Path) -> None
 
 def test_a_value_beside_one_that_led_nowhere_is_told(tmp_path: Path) -> None:
     """TPO is best at .2 and falls at .4; GRPO is best at .1, with .2 between it and its fall, LPO at the last."""
-    tuned = Tuning("learning_rate", (0.4, 0.1, 0.2))
+    tuned = Tuning("learning_rate", (0.4, 0.1, 0.2), seeds=1)
     plan = Plan(
         Recipe("m", "gsm8k", batches=4, out=str(tmp_path)), methods("tpo,grpo,lpo"), 1, tuned
     )

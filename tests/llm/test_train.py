@@ -171,6 +171,9 @@ def test_compare_writes_what_the_report_reads(
     assert main(["evidence", "--check", f"--docs={docs}"]) == 0
     assert main([*command, "--resume", "--batches=3"]) == 2
     assert "holds a comparison with another steps, batches" in capsys.readouterr().err
+    assert main([*command, "--resume"]) == 0
+    assert "also holds the last 1 of 3 seeds: left out of the summary" in capsys.readouterr().err
+    assert summary(place / "both")["progress"] == {"cells_done": 4, "cells": 4}
 
 
 def test_yaml_and_presets(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

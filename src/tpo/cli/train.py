@@ -57,7 +57,7 @@ _COMPARISON: dict[str, tuple[Any, str, str]] = {
         "NAME=A,B",
         "every method tries these values of an option, and is reported with its best",
     ),
-    "tune_seeds": (int, "N", "of tuning, other than those reported (1)"),
+    "tune_seeds": (int, "N", "of tuning, other than those reported (2)"),
     "tune_batches": (int, "N", "rollout batches of tuning (as many as reported)"),
     "workers": (int, "N", "runs at a time, each in a process of its own (1)"),
 }

@@ -9,6 +9,7 @@ DIR/METHOD-seedN         each run, as `train` leaves it; failed.json says why on
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -115,3 +116,8 @@ def _check_folder(plan: Plan, resume: bool) -> None:
         raise ValueError(
             f"{folder} holds a comparison with another {', '.join(other)}: give the same, or another --out"
         )
+    left = [name for name in before["plan"]["methods"] if name not in asked["methods"]]
+    fewer = before["plan"]["seeds"] - plan.seeds
+    left += [f"the last {fewer} of {before['plan']['seeds']} seeds"] if fewer > 0 else []
+    if left:
+        print(f"{folder} also holds {', '.join(left)}: left out of the summary", file=sys.stderr)
