@@ -21,6 +21,7 @@ from safetensors.torch import load_file
 from tiny_training import flags
 from tpo.cli import main, parser
 from tpo.cli.train import _how_to_compare_on, _how_to_go_on
+from tpo.llm import models
 from tpo.llm.methods import methods
 from tpo.llm.models import saved
 from tpo.llm.plan import Plan
@@ -276,7 +277,7 @@ def test_the_flags_of_a_recipe_make_it_again() -> None:
 
 
 def test_a_conversion_that_was_cut_short_is_none(tmp_path: Path) -> None:
-    """config.json is written before the weights, and it is what says that a model was converted."""
+    """What says that a model was converted is written before its weights."""
 
     class Part:
         def __init__(self, name: str) -> None:
@@ -289,11 +290,26 @@ def test_a_conversion_that_was_cut_short_is_none(tmp_path: Path) -> None:
 
     base = tmp_path / "base"
     with pytest.raises(KeyboardInterrupt):
-        saved(base, Part("config.json"), Part(""))
+        saved(base, {}, Part("config.json"), Part(""))
     assert not base.exists()
-    saved(base, Part("config.json"), Part("weights"))
+    saved(base, {}, Part("config.json"), Part("weights"))
     assert [path.name for path in tmp_path.iterdir()] == ["base"]
-    assert len(list(base.iterdir())) == 2
+    assert len(list(base.iterdir())) == 3
+
+
+def test_another_file_is_converted_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder may hold the model of a run that never began, or of a probe."""
+    asked: list[str] = []
+
+    def convert(source: Path, folder: Path) -> None:
+        asked.append(source.name)
+        saved(folder, models._noted(source))
+
+    monkeypatch.setattr(models, "_convert", convert)
+    for name, text in (("a.gguf", "1"), ("a.gguf", "1"), ("b.gguf", "1"), ("b.gguf", "12")):
+        (tmp_path / name).write_text(text)
+        assert models.prepared(str(tmp_path / name), tmp_path / "base") == str(tmp_path / "base")
+    assert asked == ["a.gguf", "b.gguf", "b.gguf"]
 
 
 def test_what_cannot_start_leaves_no_run(place: Path, capsys: pytest.CaptureFixture[str]) -> None:

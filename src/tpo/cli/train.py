@@ -100,7 +100,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "--probe",
         action="store_true",
         default=False,
-        help="train nothing: say what the model can do before; exit status 1 if there is nothing to learn from",
+        help="train nothing: say what the model can do now; exit status 1 if there is nothing to learn from",
     )
     group = command.add_argument_group("a comparison of several methods, trained alike")
     for name, (kind, metavar, text) in _COMPARISON.items():
@@ -109,7 +109,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 
 def main(args: argparse.Namespace) -> int:
-    """Train, or compare; print where it ended."""
+    """Train, compare or probe; print where it ended."""
     from tpo.llm.recipe import is_main, read_yaml
 
     known = {*_OPTIONS, *_FLAGS, *_TABLES, *_COMPARISON}
@@ -158,7 +158,7 @@ def _probed(chosen: Any) -> tuple[list[str], int]:
     from tpo.llm.probe import probe
 
     found = probe(chosen)
-    return found.lines, int(found.hopeless)
+    return found.lines, int(found.found.informative == 0)
 
 
 def _training(asked: dict[str, Any], args: argparse.Namespace) -> Work:

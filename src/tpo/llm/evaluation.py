@@ -27,9 +27,9 @@ class Evaluation(NamedTuple):
     pass_at_k: float
     """share of prompts that at least one of k samples solves, without bias"""
     informative: float
-    """share of prompts whose k samples do not all score alike: what a group of k has to learn from"""
-    at_limit: float
-    """share of samples as long as `max_new_tokens` allows"""
+    """share of prompts whose k samples do not all score alike, those aside that training leaves out"""
+    truncated: float
+    """share of samples that were cut at `max_new_tokens`"""
     k: int
     prompts: int
     failures: int
@@ -58,6 +58,7 @@ def evaluate(
     temperature: float = 1.0,
     batch_size: int = 16,
     success: float = 0.5,
+    drop_truncated: bool = False,
     seed: int = 0,
     sampler: Sampler | None = None,
     start: Any = None,
@@ -66,7 +67,8 @@ def evaluate(
     """Greedy accuracy and pass@k on `held_out`; the global random state is left as it was.
 
     Completions come from `sampler` if one is given, else from transformers' `generate`. `start` is the model at
-    the start of training, to measure the distance from; `chat_template_kwargs` are those of training.
+    the start of training, to measure the distance from; `success`, `drop_truncated` and `chat_template_kwargs`
+    are those of training.
     """
     prompts = list(held_out["prompt"])
     columns = {name: list(held_out[name]) for name in held_out.column_names if name != "prompt"}
@@ -87,14 +89,17 @@ def evaluate(
     )
     greedy_scores = [s or 0.0 for s in scoring(greedy, **columns)]
     more = {name: [x for x in values for _ in range(k)] for name, values in columns.items()}
-    scores = [s or 0.0 for s in scoring(samples, **more)]
-    groups = [scores[i : i + k] for i in range(0, len(scores), k)]
+    given = scoring(samples, **more)
+    scores = [s or 0.0 for s in given]
+    ends = set(map(int, draw.ends))
+    cut = [len(row) >= max_new_tokens and row[-1] not in ends for row in sample_ids]
+    counted = [None if drop_truncated and c else s for s, c in zip(given, cut, strict=True)]
     return Evaluation(
         greedy=_mean([float(s > success) for s in greedy_scores]),
         sampled=_mean(scores),
-        pass_at_k=_mean([pass_at(k, sum(s > success for s in group), k) for group in groups]),
-        informative=_mean([float(max(group) > min(group)) for group in groups]),
-        at_limit=_mean([float(len(row) >= max_new_tokens) for row in sample_ids]),
+        pass_at_k=_mean([pass_at(k, sum(s > success for s in g), k) for g in _groups(scores, k)]),
+        informative=_mean([float(len({*g} - {None}) > 1) for g in _groups(counted, k)]),
+        truncated=_mean(list(map(float, cut))),
         k=k,
         prompts=len(prompts),
         failures=scoring.failures.total - before,
@@ -112,6 +117,8 @@ class Generate:
     def __init__(self, model: Any, tokenizer: Any, tokens: int, rows: int) -> None:
         """At most so many tokens, and rows at a time."""
         self.model, self.tokenizer, self.tokens, self.rows = model, tokenizer, tokens, rows
+        ends = model.generation_config.eos_token_id
+        self.ends: list[int] = ends if isinstance(ends, list) else [ends]
 
     @torch.no_grad()
     def __call__(self, prompts: Sequence[Tokens], temperature: float | None) -> list[Tokens]:
@@ -137,8 +144,7 @@ class Generate:
                 **sampling,
             )
             found += out[:, batch["input_ids"].shape[1] :].tolist()
-        ends = self.model.generation_config.eos_token_id
-        return [up_to_end(row, ends if isinstance(ends, list) else [ends]) for row in found]
+        return [up_to_end(row, self.ends) for row in found]
 
 
 @torch.no_grad()
@@ -204,6 +210,10 @@ def _is_plain(tokenizer: Any, prompt: Any) -> bool:
 
 def _text(prompt: Any) -> str:
     return prompt if isinstance(prompt, str) else "\n".join(m["content"] for m in prompt)
+
+
+def _groups(values: Sequence[Any], k: int) -> list[Sequence[Any]]:
+    return [values[i : i + k] for i in range(0, len(values), k)]
 
 
 def _mean(values: Sequence[float]) -> float:

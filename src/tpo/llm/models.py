@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+
+from tpo.results.files import read_json, write_json
+
+NOTE = "converted.json"
+"""In a converted model's folder: which file it was."""
 
 
 def prepared(model: str, folder: Path) -> str:
@@ -23,9 +29,13 @@ def prepared(model: str, folder: Path) -> str:
         )
     if not model.endswith(".gguf"):
         return model
-    if not (folder / "config.json").exists():
+    if read_json(folder / NOTE) != _noted(source):
         _convert(source, folder)
     return str(folder)
+
+
+def _noted(source: Path) -> dict[str, Any]:
+    return {"file": source.name, "bytes": source.stat().st_size}
 
 
 def _convert(source: Path, folder: Path) -> None:
@@ -55,15 +65,16 @@ def _convert(source: Path, folder: Path) -> None:
         tokenizer.eos_token = tokenizer.convert_ids_to_tokens(end)
     if tokenizer.pad_token is None:
         tokenizer.pad_token = tokenizer.eos_token
-    saved(folder, tokenizer, clean)
+    saved(folder, _noted(source), tokenizer, clean)
 
 
-def saved(folder: Path, *parts: Any) -> None:
-    """Each part by its `save_pretrained`, into a folder that is there once it is whole."""
+def saved(folder: Path, note: Mapping[str, Any], *parts: Any) -> None:
+    """A note, and each part by its `save_pretrained`, into a folder that is there once it is whole."""
     place = folder.with_name(f"{folder.name}.part")
     for one in (place, folder):
         shutil.rmtree(one, ignore_errors=True)
     place.mkdir(parents=True)
+    write_json(place / NOTE, note)
     for part in parts:
         part.save_pretrained(place)
     place.replace(folder)

@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tpo.llm.evaluation import Evaluation
-from tpo.llm.recipe import Recipe
-from tpo.llm.train import prepared
+from tpo.llm.recipe import Recipe, processes
+from tpo.llm.train import get_ready
 
 SHOWN = 50
-"""Letters of the end of a question, and of the beginning of a completion."""
+"""Characters of a question, and of a completion."""
 CUT = 0.2
-"""A share of samples at the limit of length from which it is named."""
+"""A share of truncated samples from which it is named."""
 
 
 class Probe(NamedTuple):
     """A model before training, on held-out prompts with as many samples as a group has."""
 
-    found: Evaluation
     recipe: Recipe
+    found: Evaluation
+    questions: Sequence[str]
+    """of the examples"""
 
     @property
     def informative_groups(self) -> float:
@@ -29,17 +32,12 @@ class Probe(NamedTuple):
         return self.found.informative * self.recipe.prompts
 
     @property
-    def hopeless(self) -> bool:
-        """Whether no group holds anything to learn from."""
-        return self.found.informative == 0
-
-    @property
     def lines(self) -> list[str]:
         """What was found, and what follows from it, for a reader."""
         found, recipe = self.found, self.recipe
         shown = [
-            f"  {_last_line(one['prompt'])!r} -> {one['completion'][:SHOWN]!r}: {one['score']:g}"
-            for one in found.examples
+            f"  {question[:SHOWN]!r} -> {one['completion'][:SHOWN]!r}: {one['score']:g}"
+            for question, one in zip(self.questions, found.examples, strict=False)
         ]
         return [
             f"{recipe.model} on {recipe.task} before training, {found.prompts} held-out prompts, "
@@ -53,23 +51,17 @@ class Probe(NamedTuple):
         ]
 
     def _advice(self) -> list[str]:
-        found, recipe = self.found, self.recipe
-        said = []
+        found = self.found
+        tried, said = found.prompts * (found.k + 1), []  # greedily too
         if found.failures:
-            said.append(f"{found.failures} completions could not be scored")
-        if found.at_limit > CUT:
+            said.append(f"{found.failures} of {tried} completions could not be scored")
+        if found.truncated > CUT:
             said.append(
-                f"{found.at_limit:.0%} of samples are as long as max_tokens {recipe.max_tokens} allows: "
-                "they may be cut before their answer"
+                f"{found.truncated:.0%} of samples reach the limit of length (--max-tokens)"
             )
-        if self.hopeless and found.pass_at_k == 0:
+        if found.informative == 0:
             said.append(
-                "nothing to learn from: no sample is right. Give easier questions, worked examples, a larger "
-                "model, or a score with steps between 0 and 1"
-            )
-        elif self.hopeless:
-            said.append(
-                "nothing to learn from: all samples of a prompt score alike. Give harder questions"
+                f"nothing to learn from in any of {found.prompts} groups: {self._reason(tried)}"
             )
         elif self.informative_groups < 1:
             said.append(
@@ -78,16 +70,42 @@ class Probe(NamedTuple):
             )
         return said
 
-
-def _last_line(text: str) -> str:
-    return text.rstrip().rpartition("\n")[2][-SHOWN:]
+    def _reason(self, tried: int) -> str:
+        """Why no group is informative, and what to do."""
+        found = self.found
+        if 2 * found.failures > tried:
+            return "mend the scorer"
+        if self.recipe.drop_truncated and found.truncated > 0.5:
+            return "most samples are truncated, and left out. Give a larger --max-tokens"
+        if found.sampled == 0:
+            return (
+                "no sample is right. Give easier questions, worked examples, a larger model, or a score with "
+                "steps between right and wrong"
+            )
+        if found.pass_at_k == 1:
+            return "all samples are right. Give harder questions"
+        return (
+            "all samples of a prompt score alike. Give questions between those that always and never succeed, "
+            "a larger group_size, or a higher temperature"
+        )
 
 
 def probe(recipe: Recipe) -> Probe:
     """Evaluate the recipe's model as it is; nothing is trained, and of `out` only a converted GGUF stays."""
+    if processes() > 1:
+        raise ValueError(f"a probe takes one process, not {processes()}: start it without torchrun")
     with TemporaryDirectory() as elsewhere:
-        ready = prepared(replace(recipe, out=elsewhere), Path(recipe.out) / "base")
+        trl = {k: v for k, v in recipe.trl.items() if k != "output_dir"}
+        plain = replace(recipe, out=elsewhere, trl=trl, vllm=False, beta=0.0, report_to="none")
+        ready = get_ready(plain, Path(recipe.out) / "base")
         try:
-            return Probe(ready.evaluate(ready.scoring, recipe.group_size), recipe)
+            found = ready.evaluate(ready.scoring, ready.trainer.args.num_generations)
         finally:
             ready.scoring.close()
+    prompts = ready.task.held_out["prompt"][: len(found.examples)]
+    return Probe(recipe, found, list(map(_question, prompts)))
+
+
+def _question(prompt: Any) -> str:
+    """What is asked last."""
+    return prompt if isinstance(prompt, str) else str(prompt[-1]["content"])

@@ -52,7 +52,7 @@ def train(
         found: dict[str, Any] = done
         return found
     start = time.perf_counter()
-    ready = prepared(recipe, base or out / "base")
+    ready = get_ready(recipe, base or out / "base")
     trainer = ready.trainer
     if trainer.accelerator.is_main_process:
         write_json(out / "recipe.json", asked(recipe))
@@ -75,13 +75,14 @@ class Ready(NamedTuple):
     """A trainer, and what it was made of."""
 
     trainer: TargetPolicyTrainer
-    start: str
-    """the folder or name of the model at the start"""
+    source: str
+    """the folder or name that the model was read from"""
     task: Task
     scoring: Scoring
+    """of training"""
 
-    def evaluate(self, scoring: Scoring, k: int, start: Any = None) -> Evaluation:
-        """The model as it is now, on held-out prompts with k samples each."""
+    def evaluate(self, own: Scoring, k: int, start: Any = None) -> Evaluation:
+        """The model as it is now, on held-out prompts with k samples each, by a scoring of its own."""
         trainer = self.trainer
         alike = trainer.accelerator.autocast() if start is not None else contextlib.nullcontext()
         with alike:  # the model at the start computes in the precision of the trained one
@@ -89,18 +90,19 @@ class Ready(NamedTuple):
                 trainer.accelerator.unwrap_model(trainer.model),
                 trainer.processing_class,
                 self.task.held_out,
-                scoring,
+                own,
                 k=k,
                 max_new_tokens=trainer.args.max_completion_length,
                 temperature=trainer.args.temperature,
                 success=trainer.args.success,
+                drop_truncated=trainer.args.mask_truncated_completions,
                 sampler=trainer.sampler,
                 start=start,
                 chat_template_kwargs=trainer.args.chat_template_kwargs,
             )
 
 
-def prepared(recipe: Recipe, base: Path) -> Ready:
+def get_ready(recipe: Recipe, base: Path) -> Ready:
     """The trainer of a recipe; `base` is where a GGUF file is converted to."""
     chosen = task_of(recipe)  # before the model is read: a wrong name is found at once
     config = recipe.config()
@@ -232,7 +234,7 @@ class Evaluator(TrainerCallback):  # type: ignore[misc]
         """After the last step."""
         start = None
         if self.recipe.eval_kl:
-            start = models.read_model(self.ready.start, self.ready.trainer.model)
+            start = models.read_model(self.ready.source, self.ready.trainer.model)
         self._evaluate(state, start)
 
     def _evaluate(self, state: Any, start: Any = None) -> None:
