@@ -148,6 +148,25 @@ def test_a_signal_comes_from_prepare() -> None:
         words = rf"signal is a {kind}, expected what prepare\(group\) returned"
         with pytest.raises(TypeError, match=words):
             tpo.objective("tpo").loss(OLD, wrong)
+    fit, gradient = tpo.objective("tpo"), tpo.objective("grpo")
+    with pytest.raises(
+        TypeError, match="PolicySignal without rule: TPO takes what its own prepare"
+    ):
+        fit.loss(OLD, gradient.prepare(group()))
+    with pytest.raises(TypeError, match="TargetSignal without tokens: GRPO takes"):
+        gradient.coefficients(OLD, fit.prepare(group()))
+
+
+def test_an_objective_with_a_mistake_of_its_own_keeps_its_error() -> None:
+    class Mistaken(tpo.Objective):
+        def signal(self, group: tpo.Group) -> Any:
+            return tpo.objective("reinforce").prepare(group)
+
+        def value(self, xp: Any, log_probs: Any, signal: Any) -> Any:
+            return xp.no_such_function(log_probs)
+
+    with pytest.raises(AttributeError, match="no_such_function"):
+        Mistaken().loss(OLD, Mistaken().prepare(group()))
 
 
 def test_multi_reward_and_multi_task() -> None:

@@ -107,11 +107,22 @@ class Objective:
 
     def loss(self, log_probs: Array, signal: Any) -> Array:
         """The scalar to minimise. log_probs: [B, K, T] under the policy being trained."""
-        return self.value(_checked(log_probs, signal), log_probs, signal)
+        return self._applied(self.value, log_probs, signal)
 
     def coefficients(self, log_probs: Array, signal: Any) -> Array:
         """d loss / d log_probs, [B, K, T], exact; for engines that split groups over micro-batches."""
-        return self.slope(_checked(log_probs, signal), log_probs, signal)
+        return self._applied(self.slope, log_probs, signal)
+
+    def _applied(self, rule: Callable[..., Array], log_probs: Array, signal: Any) -> Array:
+        try:
+            return rule(_checked(log_probs, signal), log_probs, signal)
+        except AttributeError as error:
+            if error.obj is not signal:
+                raise
+            raise TypeError(
+                f"signal is a {type(signal).__name__} without {error.name}: {type(self).__name__} takes what "
+                "its own prepare(group) returned"
+            ) from None
 
     def signal(self, group: Group) -> Any:
         """Subclasses: the frozen part, a NamedTuple with a field `log_probs_old`."""
