@@ -24,6 +24,11 @@ def test_the_optimiser_is_the_papers_or_the_one_that_is_named(capsys, tmp_path, 
     assert json.loads(cell.read_text())["cell"]["optimiser"]["name"] == name
 
 
+def test_nothing_asked_for_is_nothing_run(capsys):
+    assert main(["run"]) == 2
+    assert "name a study (`tpo studies` lists them), or make one cell" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("flags", "message"),
     [

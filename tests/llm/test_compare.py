@@ -71,7 +71,7 @@ def test_an_option_that_there_was_not_yet_had_its_default() -> None:
         ("tpo:eta=1:eta=2,grpo", "holds eta twice"),
         ("tpo:iterations=few,grpo", "iterations is 'few', expected a whole number"),
         ("tpo:eta=1,tpo:eta=1.0", "compare holds tpo:eta=1.0 2 times"),
-        ("tpo", "compare holds tpo: give two or more"),
+        ("tpo", "compare holds tpo: give two or more, such as tpo,grpo, or --tune one"),
     ],
 )  # fmt: skip
 def test_wrong_methods_name_themselves(text: str, words: str) -> None:
@@ -254,6 +254,14 @@ def test_every_method_is_tuned_alike(place: Path, capsys: pytest.CaptureFixture[
     _is_published(place)
     assert main([*command, "--resume", "--tune=learning_rate=1,2"]) == 2
     assert "holds a comparison with another tune" in capsys.readouterr().err
+
+
+def test_one_method_can_be_tuned(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(asked(place, "one", "tpo", batches=1, tune="learning_rate=0.001,0.01")) == 0
+    assert "tpo  0.01" in capsys.readouterr().out
+    found = summary(place / "one")
+    assert found["progress"] == {"cells_done": 1, "cells": 1}
+    assert found["verdicts"] == []  # nothing to compare it with
 
 
 def _is_published(place: Path) -> None:

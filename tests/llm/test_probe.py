@@ -35,7 +35,7 @@ def test_a_probe_trains_nothing_and_leaves_nothing(
     alone = capsys.readouterr().out.splitlines()
     assert "before training, 8 held-out prompts, 8 samples each:" in alone[0]
     assert alone[2].startswith("  informative groups ")
-    assert all(r"\nw5' -> '" in line for line in alone[3:8])  # the question from its beginning
+    assert all(r"\nw5' -> '" in line for line in alone[4:9])  # the question
     assert not (place / "run").exists()
     assert not scratch.exists()
     assert main([*asked(place, "w33", steps=None, compare="tpo,grpo"), "--workers=2"]) == 0
@@ -48,7 +48,7 @@ def test_nothing_to_learn_from_is_an_exit_status(
     place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert main(asked(place, "a word that is not known")) == 1
-    assert "nothing to learn from in any of 8 groups: no sample" in capsys.readouterr().out
+    assert "nothing to learn from in any of 8 groups: most samples" in capsys.readouterr().out
     (place / "broken_scorer.py").write_text("def score(completion, answer):\n    raise OSError\n")
     monkeypatch.setenv("PYTHONPATH", str(place))
     monkeypatch.syspath_prepend(str(place))
@@ -57,6 +57,7 @@ def test_nothing_to_learn_from_is_an_exit_status(
     shown = capsys.readouterr().out
     assert "72 of 72 completions could not be scored" in shown
     assert "groups: mend the scorer" in shown
+    assert shown.count(": not scored\n") == 5
 
 
 def test_a_probe_takes_one_process(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -75,13 +76,14 @@ def test_a_probe_takes_one_process(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"informative": 0.0, "pass_at_k": 0.4, "sampled": 0.4}, ["all samples of a prompt score alike"]),
         ({"informative": 0.0, "pass_at_k": 1.0, "sampled": 1.0}, ["all samples are right"]),
         ({"truncated": 0.3, "failures": 3}, ["3 of 1360 completions could not", "30% of samples reach"]),
-        ({"informative": 0.0, "truncated": 0.9}, ["90% of samples", "truncated, and left out"]),
+        ({"informative": 0.0, "truncated": 0.9}, ["90% of samples", "most samples are truncated"]),
+        ({"informative": 0.0, "pass_at_k": 0.0, "greedy": 0.2}, ["a lower --temperature"]),
     ],
 )  # fmt: skip
 def test_what_follows(found: dict[str, Any], words: list[str]) -> None:
     some = {"greedy": 0.0, "sampled": 0.1, "pass_at_k": 0.5, "informative": 0.5, "truncated": 0.0,
             "k": 16, "prompts": 80, "failures": 0, "examples": []}  # fmt: skip
-    recipe = Recipe("m", "toy:sort", prompts=16, drop_truncated=True)
+    recipe = Recipe("m", "toy:sort", prompts=16)
     advice = Probe(recipe, Evaluation(**(some | found)), []).lines[3:]
     assert len(advice) == len(words)
     assert all(part in line for part, line in zip(words, advice, strict=True))

@@ -323,7 +323,7 @@ def test_a_value_beside_one_that_led_nowhere_is_told(tmp_path: Path) -> None:
     found = summary(tmp_path)
     assert found["tuning"]["brink"] == ["tpo"]
     assert [row["nowhere"] for row in found["tuning"]["rows"]] == [1, 0, 0] * 2 + [0] * 3
-    told = "At or beside a value with which a seed failed or did not improve, so that another may not: tpo."
+    told = "At or beside a value with which a seed failed or did not improve, as others may: tpo."
     assert told in found["about"]
     assert "| TPO | 3.33 ✗ | 23.3 | 36.7 ★ |" in page({"a": found}, {})
 

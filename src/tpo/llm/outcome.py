@@ -30,7 +30,7 @@ POINTS = 200
 """At most so many points of a curve go into the summary."""
 BEWARE = {
     "edge": "At the edge of what was tried, so that a better one may lie beyond",
-    "brink": "At or beside a value with which a seed failed or did not improve, so that another may not",
+    "brink": "At or beside a value with which a seed failed or did not improve, as others may",
 }
 """What tuning says of the values that it chose, where it does."""
 TABLE = ("method", "metric", "mean", "median", "iqm", "iqm_low", "iqm_high", "n")

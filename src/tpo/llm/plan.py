@@ -146,7 +146,7 @@ def read(folder: Path) -> Plan:
         )
     found = noted["plan"]
     own = Recipe(**{**found["recipe"], "out": str(folder)})
-    return Plan(own, methods(found["methods"]), found["seeds"], tuning(found["tuning"]))
+    return Plan(own, methods(found["methods"], least=1), found["seeds"], tuning(found["tuning"]))
 
 
 def planned(
@@ -161,7 +161,7 @@ def planned(
     own = recipe({"batches": BATCHES, **options}, preset=preset)
     if "eval_every" not in options:
         own = replace(own, eval_every=max(1, own.batches // EVALUATIONS))
-    compared = methods(compare["compare"])
+    compared = methods(compare["compare"], least=1 if "tune" in compare else 2)
     if options.get("objective") not in (None, *(one.objective for one in compared)):
         raise ValueError(
             f"objective is {own.objective!r} for a comparison: name it among the methods of --compare"

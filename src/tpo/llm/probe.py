@@ -12,8 +12,8 @@ from tpo.llm.evaluation import Evaluation
 from tpo.llm.recipe import Recipe, processes
 from tpo.llm.train import get_ready
 
-SHOWN = 50
-"""Characters of a question, and of a completion."""
+SHOWN = 30
+"""Characters at either end of a question, and of a completion."""
 CUT = 0.2
 """A share of truncated samples from which it is named."""
 
@@ -36,7 +36,7 @@ class Probe(NamedTuple):
         """What was found, and what follows from it, for a reader."""
         found, recipe = self.found, self.recipe
         shown = [
-            f"  {question[:SHOWN]!r} -> {one['completion'][:SHOWN]!r}: {one['score']:g}"
+            f"  {_short(question)!r} -> {_short(one['completion'])!r}: {_told(one['score'])}"
             for question, one in zip(self.questions, found.examples, strict=False)
         ]
         return [
@@ -46,7 +46,7 @@ class Probe(NamedTuple):
             f"pass@{found.k} {found.pass_at_k:.1%}",
             f"  informative groups {found.informative:.1%}, {self.informative_groups:.1f} of "
             f"{recipe.prompts} in a rollout batch",
-            *shown,
+            *(["  greedily:", *shown] if shown else []),
             *self._advice(),
         ]
 
@@ -75,9 +75,11 @@ class Probe(NamedTuple):
         found = self.found
         if 2 * found.failures > tried:
             return "mend the scorer"
-        if self.recipe.drop_truncated and found.truncated > 0.5:
-            return "most samples are truncated, and left out. Give a larger --max-tokens"
-        if found.sampled == 0:
+        if found.truncated > 0.5:
+            return "most samples are truncated. Give a larger --max-tokens"
+        if found.pass_at_k == 0 and found.greedy > 0:
+            return "no sample is right, though greedy answers are. Give a lower --temperature"
+        if found.pass_at_k == 0 and found.sampled <= 0:
             return (
                 "no sample is right. Give easier questions, worked examples, a larger model, or a score with "
                 "steps between right and wrong"
@@ -99,11 +101,22 @@ def probe(recipe: Recipe) -> Probe:
         plain = replace(recipe, out=elsewhere, trl=trl, vllm=False, beta=0.0, report_to="none")
         ready = get_ready(plain, Path(recipe.out) / "base")
         try:
-            found = ready.evaluate(ready.scoring, ready.trainer.args.num_generations)
+            found = ready.evaluate(
+                ready.scoring, ready.trainer.args.num_generations, seed=recipe.seed
+            )
         finally:
             ready.scoring.close()
     prompts = ready.task.held_out["prompt"][: len(found.examples)]
     return Probe(recipe, found, list(map(_question, prompts)))
+
+
+def _short(text: str) -> str:
+    """Both ends of a long text."""
+    return text if len(text) <= 2 * SHOWN else f"{text[:SHOWN]} ... {text[-SHOWN:]}"
+
+
+def _told(score: float | None) -> str:
+    return "not scored" if score is None else f"{score:g}"
 
 
 def _question(prompt: Any) -> str:

@@ -114,11 +114,12 @@ class Recipe:
                 raise ValueError(f"trl holds {name!r}, which is an option of its own: give {name}")
         rows, per_step = self.prompts * self.group_size, self.rows_per_step
         if rows % per_step:
-            fits = [m for m in range(self.rows_per_device, 0, -1) if rows % (m * processes()) == 0]
+            fits = [m for m in range(1, rows + 1) if rows % (m * processes()) == 0]
+            whole = [m for m in fits if m % self.group_size == 0]
             raise ValueError(
                 f"micro_batch is {self.rows_per_device} on {processes()} processes, and a rollout batch has "
                 f"prompts x group_size = {rows} completions: "
-                + (f"set micro_batch={fits[0]}" if fits else f"set prompts={per_step}")
+                + (f"set micro_batch={min(whole or fits)}" if fits else f"set prompts={per_step}")
             )
 
     def in_steps(self, n: int) -> int:

@@ -81,7 +81,7 @@ class Ready(NamedTuple):
     scoring: Scoring
     """of training"""
 
-    def evaluate(self, own: Scoring, k: int, start: Any = None) -> Evaluation:
+    def evaluate(self, own: Scoring, k: int, start: Any = None, seed: int = 0) -> Evaluation:
         """The model as it is now, on held-out prompts with k samples each, by a scoring of its own."""
         trainer = self.trainer
         alike = trainer.accelerator.autocast() if start is not None else contextlib.nullcontext()
@@ -96,6 +96,7 @@ class Ready(NamedTuple):
                 temperature=trainer.args.temperature,
                 success=trainer.args.success,
                 drop_truncated=trainer.args.mask_truncated_completions,
+                seed=seed,
                 sampler=trainer.sampler,
                 start=start,
                 chat_template_kwargs=trainer.args.chat_template_kwargs,
