@@ -117,7 +117,7 @@ def test_documentation_covers_every_public_name() -> None:
 def test_doctor(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["doctor"]) == 0
     out = capsys.readouterr().out
-    assert "numpy:computes a target" in out
+    assert "numpy: computes a target" in out
     assert f"tpo {tpo.__version__}" in out
 
 

@@ -19,7 +19,8 @@ pytest.importorskip("trl")
 
 from tiny_training import flags
 from tpo.cli import main
-from tpo.cli.train import _timed
+from tpo.cli.train_lines import timed as timed_lines
+from tpo.cli.train_lines import tuned as tuned_lines
 from tpo.llm import comparison, summary
 from tpo.llm.methods import method, methods
 from tpo.llm.plan import Plan, planned
@@ -201,13 +202,24 @@ def test_a_file_may_hold_the_comparison(place: Path, capsys: pytest.CaptureFixtu
 
 
 def test_what_the_command_says_of_rollouts() -> None:
-    timed = {"method": "tpo", "threshold": 0.42, "rollouts": 12.8, "ratio": 0.5}
+    timed = {"method": "tpo", "threshold": 0.42, "rollouts": 12.8, "ratio": 0.5, "baseline": False}
     never = timed | {"method": "lpo", "rollouts": None, "ratio": None}
-    assert _timed([timed, never]) == [
+    assert timed_lines([timed, never]) == [
         "tpo reaches 42.0% after 13 rollouts, 0.50 of grpo's",
         "lpo reaches 42.0% never",
     ]
-    assert _timed([timed | {"threshold": None}]) == []
+    best = timed | {"method": "grpo", "ratio": 1.0, "baseline": True}
+    assert timed_lines([best]) == ["grpo reaches 42.0% after 13 rollouts"]
+    assert timed_lines([timed | {"threshold": None}]) == []
+
+
+def test_where_no_value_improves_that_is_said_once() -> None:
+    row = {"method": "tpo", "accuracy": 3.0, "error": None, "nowhere": 2, "chosen": False}
+    found = {"option": "eta", "seeds": [7, 8], "edge": ["tpo"], "brink": ["tpo"],
+             "rows": [row | {"value": 1.0, "chosen": True}, row | {"value": 2.0}]}  # fmt: skip
+    assert tuned_lines(found)[-2].startswith("no value improved on the start with any seed")
+    found["rows"][1]["nowhere"] = 1  # type: ignore[index]
+    assert not any(line.startswith("no value improved") for line in tuned_lines(found))
 
 
 def test_every_method_is_tuned_alike(place: Path, capsys: pytest.CaptureFixture[str]) -> None:

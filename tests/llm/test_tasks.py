@@ -104,6 +104,15 @@ def test_the_papers_gym_tasks(name: str) -> None:
         scoring.close()
 
 
+def test_without_a_hub_gsm8k_names_the_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    def unreachable(*_: Any, **__: Any) -> Any:
+        raise ConnectionError("Couldn't reach it")
+
+    monkeypatch.setattr("datasets.load_dataset", unreachable)
+    with pytest.raises(OSError, match=r"hub \(Couldn't reach it\): give gsm8k:FOLDER, with train"):
+        task("gsm8k", held_out=2)
+
+
 def test_gsm8k_from_a_folder(tmp_path: Path) -> None:
     rows = [{"question": f"What is {i} + 1?", "answer": f"{i} + 1\n#### {i + 1}"} for i in range(6)]
     for part in ("train", "test"):

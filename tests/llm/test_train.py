@@ -331,6 +331,7 @@ def test_what_cannot_start_leaves_no_run(place: Path, capsys: pytest.CaptureFixt
         ({"model": place / "empty"}, "is a folder without config.json"),
         ({"scorer": "no_such:score"}, "scorer 'no_such:score' cannot be loaded (ModuleNotFoundError"),
         ({"scorer": "json:score"}, "cannot be loaded (AttributeError"),
+        ({"scorer": "math:sqrt"}, "by position: too many positional arguments): give module:function that Python finds from here, of (completion, answer)"),
         ({"objective": "vapo"}, "'vapo' needs a critic"),
         ({"trl": '{"max_grad_nrm": 1}'}, "trl holds 'max_grad_nrm', which is no option of TRL's GRPOConfig. Did you mean 'max_grad_norm'?"),
         ({"trl": '{"max_grad_norm": 2}'}, "trl holds 'max_grad_norm', which is an option of its own"),

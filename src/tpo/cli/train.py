@@ -10,6 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from tpo.cli.train_lines import failures, lines_of
+
 PRESETS = ("paper", "small")
 
 _OPTIONS: dict[str, tuple[Any, str]] = {
@@ -35,7 +37,10 @@ _OPTIONS: dict[str, tuple[Any, str]] = {
     "beta": (float, "strength of the KL to the initial model"),
     "lora": (int, "rank of LoRA; 0 trains all weights"),
     "seed": (int, "of sampling and prompts' order (0)"),
-    "scorer": (str, "for a .jsonl task: number, exact, contains, gsm8k, or module:function"),
+    "scorer": (
+        str,
+        "for a .jsonl task: exact (without one), number, contains, gsm8k, or module:function",
+    ),
     "hint": (str, "added to every prompt"),
     "extract": (str, "how a gym answer is found: tag, number or text (tag)"),
     "threshold": (float, "a score above it counts 1, any other 0"),
@@ -192,18 +197,7 @@ def _trained(chosen: Any, args: argparse.Namespace) -> list[str]:
         for row in result["evaluations"]
     ]
     what = "logs" if chosen.discard_model else "model, card and logs"
-    return [*lines, *_failures(result), f"{what} are in {chosen.out}"]
-
-
-def _failures(result: dict[str, Any]) -> list[str]:
-    kinds = ", ".join(f"{kind} {n}" for kind, n in result["reward_failures"].items())
-    held_out = sum(row["failures"] for row in result["evaluations"])
-    told = {
-        "completions that could not be scored while training": kinds,
-        "and on held-out prompts, where they count as not solved": held_out,
-        "steps skipped, their gradient not finite": result["skipped_steps"],
-    }
-    return [f"{what}: {number}" for what, number in told.items() if number]
+    return [*lines, *failures(result), f"{what} are in {chosen.out}"]
 
 
 def _comparison(own: dict[str, Any], asked: dict[str, Any], args: argparse.Namespace) -> Work:
@@ -234,49 +228,12 @@ def _compared(plan: Any, workers: int, resume: bool) -> tuple[list[str], int]:
     from tpo.llm.compare import comparison
 
     found = comparison(plan, workers, resume)
-    wide = 2 + max(len(name) for name in ("method", *(m.name for m in plan.methods)))
-    lines = [f"{'method':{wide}}{'metric':28}{'mean':>12}{'n':>4}"]
-    for row in found["table"]["rows"]:
-        mean = f"{row['mean']:.4g}" if row["n"] else ""
-        lines.append(f"{row['method']:{wide}}{row['metric']:28}{mean:>12}{row['n']:>4}")
-    lines = [*_tuned(found["tuning"]), *lines, *_timed(found["methods"])]
+    lines = lines_of(found)
     failed = [f"failed: {one['run']}: {one['error']}" for one in found["failures"]]
     if failed:
         failed.append("the same command with --resume tries them again")
     where = f"report.html, comparison.json and curves.npz are in {plan.folder}"
     return [*lines, *failed, where], 1 if failed else 0
-
-
-_PLACES = {"edge": "at the edge of the grid", "brink": "at or beside one that led nowhere"}
-"""Where a value that tuning chose may lie."""
-
-
-def _tuned(tuning: dict[str, Any] | None) -> list[str]:
-    if tuning is None:
-        return []
-    seeds = ", ".join(map(str, tuning["seeds"]))
-    lines = [
-        f"tuning of {tuning['option']}, mean sampled accuracy over evaluations (seeds {seeds})"
-    ]
-    for row in tuning["rows"]:
-        outcome = row["error"] or "not finished"
-        outcome = f"{row['accuracy']:.2f} %" if row["accuracy"] is not None else outcome
-        nowhere = ", led nowhere" if row["nowhere"] else ""
-        where = [words for key, words in _PLACES.items() if row["method"] in tuning[key]]
-        best = f"  <- {', '.join(['best', *where])}" if row["chosen"] else ""
-        lines.append(f"  {row['method']}  {row['value']}  {outcome}{nowhere}{best}")
-    return [*lines, ""]
-
-
-def _timed(methods: list[dict[str, Any]]) -> list[str]:
-    """When each method reaches the accuracy that all are timed to, where there is one."""
-    lines = []
-    for one in methods:
-        if one["threshold"] is not None:
-            when = "never" if one["rollouts"] is None else f"after {one['rollouts']:.0f} rollouts"
-            part = "" if one["ratio"] is None else f", {one['ratio']:.2f} of grpo's"
-            lines.append(f"{one['method']} reaches {one['threshold']:.1%} {when}{part}")
-    return lines
 
 
 def _table(text: str) -> dict[str, Any]:

@@ -189,8 +189,8 @@ class Scoring:
             self._workers[0].start()
         except ScorerError as error:
             raise ValueError(
-                f"scorer {self.__name__!r} cannot be loaded ({error}): give module:function of a module "
-                "that Python finds from here"
+                f"scorer {self.__name__!r} cannot be loaded ({error}): give module:function that Python "
+                f"finds from here, of ({', '.join(('completion', *self.columns))})"
             ) from None
 
     def _ask(self, row: Mapping[str, Any]) -> dict[str, Any]:

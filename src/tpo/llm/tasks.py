@@ -115,7 +115,12 @@ def _gsm8k(name: str, hint: str | None, held_out: int) -> Task:
     else:
         from datasets import load_dataset
 
-        parts = [list(load_dataset(GSM8K, "main", split=part)) for part in ("train", "test")]
+        try:
+            parts = [list(load_dataset(GSM8K, "main", split=part)) for part in ("train", "test")]
+        except OSError as error:
+            raise OSError(
+                f"gsm8k is not read from the hub ({error}): give gsm8k:FOLDER, with train.jsonl and test.jsonl"
+            ) from error
     train, test = [
         {
             "prompt": [messages(row["question"], hint) for row in rows],
