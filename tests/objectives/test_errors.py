@@ -157,11 +157,15 @@ def test_a_signal_comes_from_prepare() -> None:
         gradient.coefficients(OLD, fit.prepare(group()))
 
 
-def test_an_objective_with_a_mistake_of_its_own_keeps_its_error() -> None:
-    class Mistaken(tpo.Objective):
-        def signal(self, group: tpo.Group) -> Any:
-            return tpo.objective("reinforce").prepare(group)
+class Borrowing(tpo.Objective):
+    """With REINFORCE's signal."""
 
+    def signal(self, group: tpo.Group) -> Any:
+        return tpo.objective("reinforce").prepare(group)
+
+
+def test_an_objective_with_a_mistake_of_its_own_keeps_its_error() -> None:
+    class Mistaken(Borrowing):
         def value(self, xp: Any, log_probs: Any, signal: Any) -> Any:
             return xp.no_such_function(log_probs)
 
@@ -181,10 +185,7 @@ def test_multi_reward_and_multi_task() -> None:
 
 
 def test_numpy_without_a_closed_form_says_so() -> None:
-    class Mean(tpo.Objective):
-        def signal(self, group: tpo.Group) -> Any:
-            return tpo.objective("reinforce").prepare(group)
-
+    class Mean(Borrowing):
         def value(self, xp: Any, log_probs: Any, signal: Any) -> Any:
             return xp.sum(log_probs)
 

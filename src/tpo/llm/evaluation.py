@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import torch
 
+from tpo.llm.metrics import group_metrics
 from tpo.llm.packing import at_targets
 from tpo.llm.sampler import Sampler, up_to_end
 from tpo.llm.scoring import Scoring
@@ -93,12 +94,14 @@ def evaluate(
     scores = [s or 0.0 for s in given]
     ends = set(map(int, draw.ends))
     cut = [len(row) >= max_new_tokens and row[-1] not in ends for row in sample_ids]
-    counted = [None if drop_truncated and c else s for s, c in zip(given, cut, strict=True)]
+    left_out = [s is None or (drop_truncated and c) for s, c in zip(given, cut, strict=True)]
+    groups = torch.tensor(scores, dtype=torch.double).reshape(-1, k)
+    valid = ~torch.tensor(left_out).reshape(-1, k)
     return Evaluation(
         greedy=_mean([float((s or 0.0) > success) for s in greedy_scores]),
         sampled=_mean(scores),
-        pass_at_k=_mean([pass_at(k, sum(s > success for s in g), k) for g in _groups(scores, k)]),
-        informative=_mean([float(len({*g} - {None}) > 1) for g in _groups(counted, k)]),
+        pass_at_k=_mean([pass_at(k, n, k) for n in (groups > success).sum(-1).tolist()]),
+        informative=1 - group_metrics(groups, valid, success)["groups/zero_variance"],
         truncated=_mean(list(map(float, cut))),
         k=k,
         prompts=len(prompts),
@@ -210,10 +213,6 @@ def _is_plain(tokenizer: Any, prompt: Any) -> bool:
 
 def _text(prompt: Any) -> str:
     return prompt if isinstance(prompt, str) else "\n".join(m["content"] for m in prompt)
-
-
-def _groups(values: Sequence[Any], k: int) -> list[Sequence[Any]]:
-    return [values[i : i + k] for i in range(0, len(values), k)]
 
 
 def _mean(values: Sequence[float]) -> float:

@@ -24,12 +24,16 @@ ONCE = 0.3
 
 
 def score_metrics(group: tpo.Group, success: float) -> dict[str, float]:
-    """Shares of groups without a signal, and the share of prompts solved by at least one candidate.
+    """`group_metrics` of a group's scores."""
+    return group_metrics(group.total, _valid(group), success)
+
+
+def group_metrics(scores: torch.Tensor, valid: torch.Tensor, success: float) -> dict[str, float]:
+    """Shares of groups without a signal, and the share of prompts solved by at least one candidate; of [G, K].
 
     A group of which every candidate is excluded has no signal, and its prompt is not solved.
     """
-    shares = diagnostics.group_shares(group.total, group.valid, success)
-    valid = _valid(group)
+    shares = diagnostics.group_shares(scores, valid, success)
     some, counted = torch.stack([valid.any(-1).double().mean(), valid.double().mean()]).tolist()
     flat, fail, solved = torch.stack(list(shares)).tolist()
     return {
@@ -37,7 +41,7 @@ def score_metrics(group: tpo.Group, success: float) -> dict[str, float]:
         "groups/all_fail": some * fail,
         "groups/all_pass": some * solved,
         "groups/excluded": 1 - counted,
-        f"pass@{group.total.shape[-1]}": some * (1 - fail),
+        f"pass@{scores.shape[-1]}": some * (1 - fail),
     }
 
 
