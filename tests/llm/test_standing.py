@@ -72,7 +72,7 @@ def test_rollouts_to_a_threshold_by_hand(tmp_path: Path) -> None:
     assert rows["grpo", "peak memory GB"]["mean"] == 2
     text = page({"by_hand": found}, {})
     assert (
-        "| [by\\_hand](#by_hand-m-on-gsm8k) | 3 | TPO iterations=2 | GRPO | 0.454 | 60 | 46.7 | 70 | 56.7 |"
+        "| [by\\_hand](#by_hand-m-on-gsm8k) | 3 | TPO iterations=2 | GRPO | 0.423 | 0.454 | 0.458 | 60 | 46.7 | 70 | 56.7 |"
         in text
     )
     assert "| rollouts to 43.0% | × GRPO |" in text

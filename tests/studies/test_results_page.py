@@ -276,6 +276,12 @@ def test_the_overview_holds_the_tpo_that_ends_best():
     ]  # fmt: skip
     found = {"title": "m on toy:sort", "about": "", "methods": methods, "table": {"rows": rows}, "verdicts": [],
              "settings": {}, "provenance": {}, "command": "", "cost": {"seconds": 1.0, "device": "cpu"},
-             "progress": {"cells_done": 12, "cells": 12}}  # fmt: skip
-    line = "| [a](#a-m-on-toysort) | 3 | TPO:ETA=0.5 | GRPO | never | 40 | 30 | – | – |"
-    assert line in llm_page.page({"a": found}, {})
+             "progress": {"cells_done": 12, "cells": 12}, "panels": []}  # fmt: skip
+    line = "| [a](#a-m-on-toysort) | 3 | TPO:ETA=0.5 | GRPO | {} | {} | {} | 40 | 30 | – | – |"
+    assert line.format("–", "–", "–") in llm_page.page({"a": found}, {})
+    curves = {"grpo": [0.0, 0.1, 0.3], "tpo:eta=0.5": [0.0, 0.2, 0.28], "tpo": [0.0, 0.3, 0.3]}
+    series = [{"method": name, "x": [0, 10, 20], "mean": y} for name, y in curves.items()]
+    found["panels"] = [{"coords": {"measure": "sampled"}, "series": series}]
+    assert line.format("0.6", "1.01", "never") in llm_page.page({"a": found}, {})
+    curves["grpo"][-1] = 0.0  # no goal where GRPO does not gain
+    assert line.format("–", "–", "–") in llm_page.page({"a": found}, {})

@@ -11,13 +11,13 @@ import numpy as np
 from tpo.llm.methods import Method
 from tpo.llm.plan import Plan
 from tpo.llm.records import Record, Records, curve
-from tpo.results.statistics import first_reach, interval, iqm, tail
+from tpo.results.statistics import first_reach, goal, interval, iqm, tail
 from tpo.results.verdicts import Claim, Outcome, verdict
 
 BASELINE = "grpo"
 """The objective that others are held against, with the options that serve it best."""
 SHARE = 0.9
-"""Of the way from the start to the baseline's final accuracy: where methods are timed."""
+"""Of the way from the start to the baseline's final accuracy, if that is higher: where methods are timed."""
 ROLLOUTS, ERROR = "rollouts", "held-out error"
 """Metrics of verdicts, as `tpo.results.verdicts` calls them."""
 
@@ -56,7 +56,7 @@ def standings(found: Records) -> list[Standing]:
     """Every method, as far as its runs are complete."""
     complete = {m: [r for r in group if r.result is not None] for m, group in found.items()}
     best = _baseline(complete)
-    threshold = _threshold(complete[best]) if best else None
+    threshold = goal(_accuracy(complete[best]), SHARE) if best else None
     baseline = _reached(complete[best], threshold) if best else None
     standing = []
     for method, group in found.items():
@@ -78,13 +78,6 @@ def _baseline(complete: dict[Method, list[Record]]) -> Method | None:
 def _accuracy(group: Sequence[Record]) -> np.ndarray:
     """The mean accuracy of held-out samples over these runs, evaluation by evaluation."""
     return np.mean([[row["sampled"] for row in one.evaluations] for one in group], axis=0)
-
-
-def _threshold(baseline: Sequence[Record]) -> float | None:
-    """None where the baseline does not end above its start: that is no goal."""
-    accuracy = _accuracy(baseline)
-    start, final = accuracy[0], accuracy[-1]
-    return float(start + SHARE * (final - start)) if final > start else None
 
 
 def _reached(group: Sequence[Record], threshold: float | None) -> float | None:

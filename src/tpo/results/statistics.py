@@ -167,6 +167,12 @@ def first_reach(x: np.ndarray, curve: np.ndarray, threshold: float) -> float | N
     return float(x[i - 1] + part * (x[i] - x[i - 1]))
 
 
+def goal(curve: np.ndarray, share: float) -> float | None:
+    """What lies so far on the way from a curve's start to its end; None where it does not end higher."""
+    start, end = curve[0], curve[-1]
+    return float(start + share * (end - start)) if end > start else None
+
+
 def seed_steps(x: np.ndarray, curves: np.ndarray, threshold: float = 0.01) -> np.ndarray:
     """[seeds] each seed's own steps to the threshold; one more than the budget where never."""
     found = [steps_to(x, curve, threshold) for curve in curves]

@@ -10,6 +10,7 @@ from tpo.results.report.axes import Axis
 from tpo.results.report.looks import looks
 from tpo.results.report.svg import Figure, Mark, Panel
 from tpo.results.report.words import duration, number
+from tpo.results.statistics import first_reach, goal
 from tpo.results.verdicts import OPEN
 
 INTRODUCTION = """# Language models: results
@@ -42,8 +43,11 @@ rollout batch more than the budget; three seeds decide little."""
 
 OVERVIEW = """\
 The TPO that ends with the most samples right beside the GRPO that does, of those that a comparison holds; both
-are picked on the seeds that are reported. Comparisons may share runs, and the remarks on one say where a rate
-was chosen badly."""
+are picked on the seeds that are reported. × GRPO is what part of that GRPO's rollouts TPO needs: to half of the
+way from the start to where GRPO ends, to 90% of it (the goal of the sections), and to all of it. Comparisons
+may share runs, and the remarks on one say where a rate was chosen badly."""
+SHARES = (0.5, 0.9, 1.0)
+"""Of the way to where GRPO ends, for the overview."""
 
 COLUMNS = {
     "final sampled accuracy %": "sampled %",
@@ -130,7 +134,10 @@ def _line(series: Mapping[str, Any], look: str, band: bool) -> Mark:
 
 def _overview(kept: Mapping[str, Summary]) -> str:
     """A line for each comparison of TPO with GRPO."""
-    numbers = ["× GRPO", "TPO sampled %", "GRPO sampled %", "TPO pass@k %", "GRPO pass@k %"]
+    numbers = [
+        *(f"× GRPO to {share:.0%}" for share in SHARES),
+        *("TPO sampled %", "GRPO sampled %", "TPO pass@k %", "GRPO pass@k %"),
+    ]
     heads = ["comparison", "seeds", "TPO", "GRPO", *numbers]
     lines = [
         [
@@ -157,14 +164,28 @@ def _best(one: Summary) -> list[str]:
     if not own or baseline is None:
         return []
     best = max(own, key=lambda m: ended[m["method"]]["mean"])
-    never = "–" if best["threshold"] is None else "never"
     return [
         str(ended[best["method"]]["n"]),
         best["label"],
         baseline["label"],
-        never if best["ratio"] is None else number(best["ratio"]),
+        *(_sooner(one, best["method"], baseline["method"], share) for share in SHARES),
         *(_cell(rows.get(m["method"]), False) for rows in (ends, solved) for m in (best, baseline)),
     ]
+
+
+def _sooner(one: Summary, method: str, baseline: str, share: float) -> str:
+    """A method's rollouts to this share of the baseline's way, as a part of the baseline's."""
+    known = {panel["coords"]["measure"]: panel["series"] for panel in one["panels"]}
+    lines = {series["method"]: series for series in known.get("sampled", [])}
+    if not {method, baseline} <= lines.keys():
+        return "–"
+    own, other = lines[method], lines[baseline]
+    wanted = goal(other["mean"], share)
+    if wanted is None:
+        return "–"
+    reached = first_reach(own["x"], own["mean"], wanted)
+    needed = first_reach(other["x"], other["mean"], wanted)
+    return "never" if reached is None or not needed else number(reached / needed)
 
 
 def _by_metric(one: Summary) -> dict[str, dict[str, Any]]:
