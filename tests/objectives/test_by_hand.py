@@ -24,6 +24,7 @@ CASES = {
     # p_old = (1/2, 1/2), q = softmax(1, -1) = (.8807971, .1192029), p = .3575/.515 = .6941748 and .3058252;
     # L = -.8807971 log p_0 - .1192029 log p_1; c = p - q on every token.
     "tpo": (0.4627433543, [-0.1866223207, -0.1866223207, 0.1866223207, 0.1866223207]),
+    "tpo_outcomes": (0.4627433543, [-0.1866223207, -0.1866223207, 0.1866223207, 0.1866223207]),  # no two scores are equal here; see `test_free_ties_fit_outcomes`
     # p_old is uniform here, so the anchor makes no difference; `test_the_anchor` tells them apart.
     "tpo_no_anchor": (0.4627433543, [-0.1866223207, -0.1866223207, 0.1866223207, 0.1866223207]),
     # Log-ratios clipped to log .8 and log 1.2: s = (log 1.1 + log 1.2)/2 = .1388159, (log .9 + log .8)/2 = -.1642520;
@@ -161,6 +162,24 @@ def test_the_anchor(library: str) -> None:
         loss, c, _ = run(library, tpo.objective(name), fields, fields["log_probs_old"])
         np.testing.assert_allclose(loss, expected, atol=1e-9)
         np.testing.assert_allclose(c.ravel(), [q - 0.2, 0.2 - q], atol=1e-9)
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_free_ties_fit_outcomes(library: str) -> None:
+    # Scores (1, 0, 0) from p_old = (.2, .5, .3): u = (√2, -1/√2, -1/√2), Q of the winner .2e^√2/(.2e^√2 + .8/e^(1/√2)) =
+    # .6759072. At p = (.4, .5, .1): L = -Q log .4 - (1 - Q) log .6, c = .4 - Q, then p(1 - (1 - Q)/.6) for .5 and .1.
+    fields = {
+        "log_probs_old": np.log([[[0.2], [0.5], [0.3]]]),
+        "scores": np.array([[1.0, 0.0, 0.0]]),
+    }
+    new = np.log([[[0.4], [0.5], [0.1]]])
+    loss, c, gradient = run(library, tpo.objective("tpo_outcomes"), fields, new)
+    Q = 0.2 * np.exp(2**0.5) / (0.2 * np.exp(2**0.5) + 0.8 * np.exp(-(0.5**0.5)))
+    np.testing.assert_allclose(loss, -Q * np.log(0.4) - (1 - Q) * np.log(0.6), atol=1e-9)
+    expected = [0.4 - Q, 0.5 * (1 - (1 - Q) / 0.6), 0.1 * (1 - (1 - Q) / 0.6)]
+    np.testing.assert_allclose(c.ravel(), expected, atol=1e-9)
+    if gradient is not None:
+        np.testing.assert_allclose(gradient, c, atol=1e-9)
 
 
 @pytest.mark.parametrize("library", LIBRARIES)

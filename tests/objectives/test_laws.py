@@ -176,6 +176,31 @@ def test_without_its_anchor_tpo_flattens_constant_groups() -> None:
     np.testing.assert_allclose(c.ravel(), np.array([0.7, 0.2, 0.1]) - 1 / 3, atol=1e-12)
 
 
+@given(GROUPS)
+def test_free_ties_are_the_papers_at_the_snapshot_and_silent_where_all_scores_are_equal(
+    group: tuple[np.ndarray, ...],
+) -> None:
+    old, scores, new = group
+    fields = {"log_probs_old": old[..., None], "scores": scores}
+    held, free = tpo.objective("tpo"), tpo.objective("tpo_outcomes")
+    _, expected, _ = run("numpy", held, fields, old[..., None])
+    _, c, _ = run("numpy", free, fields, old[..., None])
+    np.testing.assert_allclose(c, expected, atol=1e-12)
+    _, c, _ = run("numpy", free, fields, new[..., None])
+    np.testing.assert_allclose(c.sum(1), 0, atol=1e-12)
+    constant = (scores == scores[:, :1]).all(-1)
+    np.testing.assert_allclose(c[constant], 0, atol=1e-12)
+
+
+def test_free_ties_are_the_papers_where_no_two_scores_are_equal() -> None:
+    fields, new = example(5, masks=True)
+    fields["scores"] = np.arange(fields["scores"].size, dtype=float).reshape(fields["scores"].shape)
+    _, expected, _ = run("numpy", tpo.objective("tpo"), fields, new)
+    _, c, _ = run("numpy", tpo.objective("tpo_outcomes"), fields, new)
+    np.testing.assert_allclose(c, expected, atol=1e-14)
+    assert c.any()
+
+
 def on_policy(name: str, seed: int = 6, **options: Any) -> np.ndarray:
     fields, _ = example(seed, masks=True)
     del fields["log_probs_rollout"]

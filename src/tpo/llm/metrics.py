@@ -13,7 +13,7 @@ import tpo
 from tpo import diagnostics
 from tpo.llm.generation import Fit, Generation
 from tpo.objectives import Objective
-from tpo.objectives.target import TargetSignal, log_scores_of
+from tpo.objectives.target import TargetSignal, divided, log_scores_of
 
 FEW = 2.0
 """Fewer effective candidates than this: one candidate stands for its group."""
@@ -57,8 +57,9 @@ def fit_metrics(
         return {}
     K = generation.shape[1]
     own = slice(None) if rows is None else torch.unique(rows // K)
-    log_scores = log_scores_of(generation.group.xp, fit.log_probs, fit.signal.rule)[own]
-    q, valid = fit.signal.q[own], _valid(generation.group)[own]
+    log_scores = log_scores_of(generation.group.xp, fit.log_probs, fit.signal.rule)
+    q = divided(generation.group.xp, log_scores, fit.signal)[own]
+    log_scores, valid = log_scores[own], _valid(generation.group)[own]
     present = valid.any(-1)
     n = present.sum().clamp(min=1)
     mass = diagnostics.target_mass(q, generation.group.total[own], valid, success)

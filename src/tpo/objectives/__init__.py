@@ -26,6 +26,9 @@ register("tpo", TPO)
 register(
     "tpo_no_anchor", TPO, "TPO with q = softmax(u/eta): the target forgets p_old.", anchor=False
 )
+register(
+    "tpo_outcomes", TPO, "TPO of outcomes: candidates of one score are fitted as one.", ties="free"
+)
 register("lpo", LPO)
 register(
     "lpo_reverse",

@@ -5,6 +5,7 @@ from __future__ import annotations
 LABELS = {
     "tpo": "TPO",
     "tpo_no_anchor": "TPO no anchor",
+    "tpo_outcomes": "TPO outcomes",
     "lpo": "LPO",
     "lpo_reverse": "LPO reverse",
     "lpo_js": "LPO JS",

@@ -46,9 +46,12 @@ def loss(log_scores: Array, q: Array, mask: Array | None = None) -> Array:
     return cross_entropy(xp, log_scores, q, mask)
 
 
-def cross_entropy(xp: Namespace, log_scores: Array, q: Array, mask: Array | None) -> Array:
-    """Eq. 3 without checks."""
-    return xp.sum(q * group_log_softmax(xp, log_scores, mask)) * (-1 / contexts(log_scores))
+def cross_entropy(
+    xp: Namespace, log_scores: Array, q: Array, mask: Array | None, ties: Array | None = None
+) -> Array:
+    """Eq. 3 without checks; of outcomes where candidates make one: -Σ Q log P = -Σ q_i log P_i."""
+    log_p = by_outcome(xp, group_log_softmax(xp, log_scores, mask), ties)
+    return xp.sum(q * log_p) * (-1 / contexts(log_scores))
 
 
 def coefficients(log_scores: Array, q: Array, mask: Array | None = None) -> Array:
@@ -131,6 +134,32 @@ class TargetSignal(NamedTuple):
     candidates: Array | None
     log_q: Array | None = None
     """[B, K] log q, for divergences that need what underflows in q"""
+    ties: Array | None = None
+    """[B, K, K] which candidates make one outcome, as `tied` says; None where each is its own"""
+
+
+def tied(group: Group) -> Array:
+    """[B, K, K] whether two candidates have the same score: then they make one outcome."""
+    scores = masked(group.xp, group.total, group.valid)
+    return scores[..., :, None] == scores[..., None, :]
+
+
+def by_outcome(xp: Namespace, log_p: Array, ties: Array | None) -> Array:
+    """[B, K] log P of each candidate's outcome: P is the sum of p over all that make it."""
+    if ties is None:
+        return log_p
+    of_outcome = xp.where(ties, log_p[..., None, :], LOW)
+    top = xp.stop_gradient(xp.amax(of_outcome, axis=-1, keepdims=True))
+    return top[..., 0] + xp.log(xp.sum(xp.exp(of_outcome - top), axis=-1))
+
+
+def divided(xp: Namespace, log_scores: Array, signal: TargetSignal) -> Array:
+    """[B, K] Q·p/P: q, but the mass Q of an outcome is divided among its candidates as the policy does now."""
+    if signal.ties is None:
+        return signal.q
+    mass = xp.sum(xp.where(signal.ties, signal.q[..., None, :], 0.0), axis=-1)
+    log_scores = masked(xp, log_scores, signal.candidates, LOW)
+    return mass * xp.exp(log_scores - by_outcome(xp, log_scores, signal.ties))
 
 
 class TargetObjective(Objective):
@@ -138,9 +167,9 @@ class TargetObjective(Objective):
 
     def value(self, xp: Namespace, log_probs: Array, signal: Any) -> Array:
         log_scores = log_scores_of(xp, log_probs, signal.rule)
-        return cross_entropy(xp, log_scores, signal.q, signal.candidates)
+        return cross_entropy(xp, log_scores, signal.q, signal.candidates, signal.ties)
 
     def slope(self, xp: Namespace, log_probs: Array, signal: Any) -> Array:
         log_scores = log_scores_of(xp, log_probs, signal.rule)
-        c = probabilities(xp, log_scores, signal.candidates) - signal.q
-        return pulled_back(xp, c, log_probs, signal.rule)
+        p = probabilities(xp, log_scores, signal.candidates)
+        return pulled_back(xp, p - divided(xp, log_scores, signal), log_probs, signal.rule)

@@ -13,6 +13,7 @@ from tpo.objectives.target import (
     TargetSignal,
     log_scores_of,
     score_rule,
+    tied,
     tilted,
 )
 
@@ -29,12 +30,18 @@ class TPO(TargetObjective):
     sum of log-ratios to the rollout snapshot, so p_old is uniform) or `mean_ratio`. Completions of more
     than a few tokens want one of the last three: under the sum p_old is nearly one-hot.
     `anchor=False` drops p_old from the target (the ablation `tpo_no_anchor`).
+    `ties="free"` (named `tpo_outcomes`) fits outcomes: candidates of one score are taken together, and how
+    they divide their mass is no longer held to p_old. With Q and P the sums of q and p over an outcome the
+    gradient is :math:`p_i (1 - Q/P)`. It is the paper's, `ties="held"`, at the snapshot, and everywhere
+    where no two scores are equal.
 
-    Edge cases: a zero-variance group has u = 0, so q = p_old and the gradient is 0 at the snapshot.
+    Edge cases: a zero-variance group has u = 0, so q = p_old and the gradient is 0 at the snapshot; with
+    free ties it is one outcome, and the gradient is 0 everywhere.
 
     Source: arXiv 2604.06159, Eq. 2 and 3.
 
-    Deviates: nothing at the defaults; the scores other than `sum` are additions for language models.
+    Deviates: nothing at the defaults; free ties and the scores other than `sum` are additions for language
+    models.
     """
 
     traits: ClassVar[Traits] = Traits("target")
@@ -42,6 +49,7 @@ class TPO(TargetObjective):
     eta: float = positive(1.0)
     score: str = choice("sum", *SCORES)
     anchor: bool = flag(True)
+    ties: str = choice("held", "held", "free")
 
     def signal(self, group: Group) -> Any:
         xp = group.xp
@@ -52,4 +60,5 @@ class TPO(TargetObjective):
         )
         logits = tilted(xp, log_p_old, u, self.eta, group.valid)
         q = masked(xp, xp.softmax(logits), group.valid)
-        return TargetSignal(group.log_probs_old, rule, q, group.valid)
+        ties = tied(group) if self.ties == "free" else None
+        return TargetSignal(group.log_probs_old, rule, q, group.valid, ties=ties)

@@ -19,6 +19,7 @@ def _method(objective: str, kind: str, epochs: int = 4, **options: Any) -> Metho
 SEQUENCE_METHODS = {
     "tpo": _method("tpo", "sequence"),
     "tpo_no_anchor": _method("tpo_no_anchor", "sequence"),
+    "tpo_outcomes": _method("tpo_outcomes", "sequence"),
     "group_pg": _method("group_pg", "sequence"),
     "grpo": _method("grpo", "sequence", granularity="sequence"),
     "grpo_no_kl": _method("grpo_no_kl", "sequence", granularity="sequence"),
