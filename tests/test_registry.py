@@ -11,7 +11,7 @@ def test_names_kept_for_one_study_are_not_listed() -> None:
 
     assert tpo.objective("population", method="tpo").traits
     assert "population" not in tpo.objectives()
-    assert len(tpo.objectives()) == 37
+    assert len(tpo.objectives()) == 38
 
 
 def test_every_objective_is_called_by_a_name_of_its_own() -> None:
