@@ -33,6 +33,14 @@ def tpo(ell, old, s, anchor=True):
     return softmax(np, ell) - softmax(np, (old if anchor else 0) + z_score(s))
 
 
+def tpo_outcomes(ell, old, s):
+    """p·(1 - Q/P), Q and P the sums over candidates of one score"""
+    p, q = softmax(np, ell), softmax(np, old + z_score(s))
+    same = s[..., :, None] == s[..., None, :]
+    assert (same.sum((-1, -2)) > s.shape[-1]).any(), "the case needs ties"
+    return p * (1 - (same * q[..., None, :]).sum(-1) / (same * p[..., None, :]).sum(-1))
+
+
 def grpo(ell, old, s, beta=0.04):
     d = np.clip(ell - old, -20, 20)
     return clipped(np.exp(d), z_score(s)) + beta * (1 - np.exp(-d))
@@ -47,6 +55,7 @@ def masked(ell, old, s):
 GROUPED = {
     "tpo": tpo,
     "tpo_no_anchor": lambda ell, old, s: tpo(ell, old, s, anchor=False),
+    "tpo_outcomes": tpo_outcomes,
     "group_pg": lambda ell, old, s: -z_score(s),
     "grpo": grpo,
     "grpo_no_kl": lambda ell, old, s: grpo(ell, old, s, 0.0),

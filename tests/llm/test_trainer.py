@@ -13,8 +13,10 @@ import tiny_model
 import tpo
 from tpo.llm import TargetPolicyTrainer
 from tpo.llm.coupling import coupled
+from tpo.llm.generation import Generation
 from tpo.llm.guard import Guarded
 from tpo.llm.hooks import check_hooks, regrouped
+from tpo.llm.metrics import fit_metrics
 
 
 def trainer(folder: Path, reward: Any = tiny_model.reward, **changes: Any) -> TargetPolicyTrainer:
@@ -179,6 +181,17 @@ def test_a_skipped_step_moves_nothing(tmp_path: Path) -> None:
     with pytest.warns(UserWarning, match="its gradient is NaN or infinite, because of group 0, 1"):
         made.train()
     assert torch.equal(weights(made), before)
+
+
+@pytest.mark.parametrize(("ties", "kl"), [("held", 0.2231436), ("free", 0.0)])
+def test_a_move_within_an_outcome_is_no_misfit_with_free_ties(ties: str, kl: float) -> None:
+    """All four candidates fail. From p_old = 1/4 each to (.4, .4, .1, .1): KL(1/4‖p) = log(1/4) - log(.04)/2 = .2231436."""
+    old = torch.log(torch.full((1, 4, 1), 0.25))
+    moved = torch.log(torch.tensor([0.4, 0.4, 0.1, 0.1])).reshape(1, 4, 1)
+    group = tpo.Group(old, torch.zeros(1, 4), valid=torch.ones(1, 4, dtype=torch.bool))
+    generation = Generation(tpo.objective("tpo", ties=ties), group, 0.0, 0, 0)
+    found = fit_metrics(generation, generation.fitted(moved), None, 0.5)
+    assert found["target/kl"].item() == pytest.approx(kl, abs=1e-6)
 
 
 def test_what_is_logged(tmp_path: Path) -> None:

@@ -24,7 +24,8 @@ CASES = {
     # p_old = (1/2, 1/2), q = softmax(1, -1) = (.8807971, .1192029), p = .3575/.515 = .6941748 and .3058252;
     # L = -.8807971 log p_0 - .1192029 log p_1; c = p - q on every token.
     "tpo": (0.4627433543, [-0.1866223207, -0.1866223207, 0.1866223207, 0.1866223207]),
-    "tpo_outcomes": (0.4627433543, [-0.1866223207, -0.1866223207, 0.1866223207, 0.1866223207]),  # no two scores are equal here; see `test_free_ties_fit_outcomes`
+    # No two scores are equal here; `test_free_ties_fit_outcomes` has ties.
+    "tpo_outcomes": (0.4627433543, [-0.1866223207, -0.1866223207, 0.1866223207, 0.1866223207]),
     # p_old is uniform here, so the anchor makes no difference; `test_the_anchor` tells them apart.
     "tpo_no_anchor": (0.4627433543, [-0.1866223207, -0.1866223207, 0.1866223207, 0.1866223207]),
     # Log-ratios clipped to log .8 and log 1.2: s = (log 1.1 + log 1.2)/2 = .1388159, (log .9 + log .8)/2 = -.1642520;

@@ -13,7 +13,7 @@ import tpo
 from tpo import diagnostics
 from tpo.llm.generation import Fit, Generation
 from tpo.objectives import Objective
-from tpo.objectives.target import TargetSignal, divided, log_scores_of
+from tpo.objectives.target import TargetSignal, log_scores_of, misfit, probabilities
 
 FEW = 2.0
 """Fewer effective candidates than this: one candidate stands for its group."""
@@ -50,6 +50,7 @@ def fit_metrics(
 ) -> dict[str, torch.Tensor]:
     """KL(q‖p), effective candidates and target mass on winners; nothing where the objective has no target.
 
+    Where candidates make one outcome, q divides its mass as the policy does, so that the KL is of outcomes.
     `rows` are those whose log-probs are known, whole groups; None for all. The mass is NaN where no group has
     both outcomes, and effective candidates where none has two candidates to compare.
     """
@@ -58,7 +59,8 @@ def fit_metrics(
     K = generation.shape[1]
     own = slice(None) if rows is None else torch.unique(rows // K)
     log_scores = log_scores_of(generation.group.xp, fit.log_probs, fit.signal.rule)
-    q = divided(generation.group.xp, log_scores, fit.signal)[own]
+    p = probabilities(generation.group.xp, log_scores, fit.signal.candidates)
+    q = (p - misfit(generation.group.xp, log_scores, fit.signal))[own]
     log_scores, valid = log_scores[own], _valid(generation.group)[own]
     present = valid.any(-1)
     n = present.sum().clamp(min=1)

@@ -47,10 +47,10 @@ def loss(log_scores: Array, q: Array, mask: Array | None = None) -> Array:
 
 
 def cross_entropy(
-    xp: Namespace, log_scores: Array, q: Array, mask: Array | None, ties: Array | None = None
+    xp: Namespace, log_scores: Array, q: Array, mask: Array | None, same: Array | None = None
 ) -> Array:
     """Eq. 3 without checks; of outcomes where candidates make one: -Σ Q log P = -Σ q_i log P_i."""
-    log_p = by_outcome(xp, group_log_softmax(xp, log_scores, mask), ties)
+    log_p = by_outcome(xp, group_log_softmax(xp, log_scores, mask), same)
     return xp.sum(q * log_p) * (-1 / contexts(log_scores))
 
 
@@ -130,36 +130,41 @@ class TargetSignal(NamedTuple):
     log_probs_old: Array
     rule: ScoreRule
     q: Array
-    """[B, K]"""
+    """[B, K]; with `same_outcome` only its sums over an outcome are fitted"""
     candidates: Array | None
     log_q: Array | None = None
     """[B, K] log q, for divergences that need what underflows in q"""
-    ties: Array | None = None
-    """[B, K, K] which candidates make one outcome, as `tied` says; None where each is its own"""
+    same_outcome: Array | None = None
+    """[B, K, K] which candidates make one outcome; None where each is its own"""
 
 
-def tied(group: Group) -> Array:
-    """[B, K, K] whether two candidates have the same score: then they make one outcome."""
+def same_outcome(group: Group) -> Array:
+    """[B, K, K] whether two candidates have exactly the same score."""
     scores = masked(group.xp, group.total, group.valid)
     return scores[..., :, None] == scores[..., None, :]
 
 
-def by_outcome(xp: Namespace, log_p: Array, ties: Array | None) -> Array:
+def by_outcome(xp: Namespace, log_p: Array, same: Array | None) -> Array:
     """[B, K] log P of each candidate's outcome: P is the sum of p over all that make it."""
-    if ties is None:
+    if same is None:
         return log_p
-    of_outcome = xp.where(ties, log_p[..., None, :], LOW)
-    top = xp.stop_gradient(xp.amax(of_outcome, axis=-1, keepdims=True))
-    return top[..., 0] + xp.log(xp.sum(xp.exp(of_outcome - top), axis=-1))
+    together = xp.where(same, log_p[..., None, :], LOW)
+    top = xp.stop_gradient(xp.amax(together, axis=-1, keepdims=True))
+    return top[..., 0] + xp.log(xp.sum(xp.exp(together - top), axis=-1))
 
 
-def divided(xp: Namespace, log_scores: Array, signal: TargetSignal) -> Array:
-    """[B, K] Q·p/P: q, but the mass Q of an outcome is divided among its candidates as the policy does now."""
-    if signal.ties is None:
-        return signal.q
-    mass = xp.sum(xp.where(signal.ties, signal.q[..., None, :], 0.0), axis=-1)
+def misfit(xp: Namespace, log_scores: Array, signal: TargetSignal) -> Array:
+    """[B, K] dL/d log_scores of a context: p - q, or p·(1 - Q/P) where candidates make one outcome.
+
+    The latter as p/P·(mass of q in other outcomes - mass of p there), which is 0 exactly where there is none.
+    """
+    p, same = probabilities(xp, log_scores, signal.candidates), signal.same_outcome
+    if same is None:
+        return p - signal.q
     log_scores = masked(xp, log_scores, signal.candidates, LOW)
-    return mass * xp.exp(log_scores - by_outcome(xp, log_scores, signal.ties))
+    share = xp.exp(log_scores - by_outcome(xp, log_scores, same))
+    elsewhere = xp.sum(xp.where(same, 0.0, (signal.q - p)[..., None, :]), axis=-1)
+    return masked(xp, share * elsewhere, signal.candidates)
 
 
 class TargetObjective(Objective):
@@ -167,9 +172,8 @@ class TargetObjective(Objective):
 
     def value(self, xp: Namespace, log_probs: Array, signal: Any) -> Array:
         log_scores = log_scores_of(xp, log_probs, signal.rule)
-        return cross_entropy(xp, log_scores, signal.q, signal.candidates, signal.ties)
+        return cross_entropy(xp, log_scores, signal.q, signal.candidates, signal.same_outcome)
 
     def slope(self, xp: Namespace, log_probs: Array, signal: Any) -> Array:
         log_scores = log_scores_of(xp, log_probs, signal.rule)
-        p = probabilities(xp, log_scores, signal.candidates)
-        return pulled_back(xp, p - divided(xp, log_scores, signal), log_probs, signal.rule)
+        return pulled_back(xp, misfit(xp, log_scores, signal), log_probs, signal.rule)

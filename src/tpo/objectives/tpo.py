@@ -12,8 +12,8 @@ from tpo.objectives.target import (
     TargetObjective,
     TargetSignal,
     log_scores_of,
+    same_outcome,
     score_rule,
-    tied,
     tilted,
 )
 
@@ -30,10 +30,10 @@ class TPO(TargetObjective):
     sum of log-ratios to the rollout snapshot, so p_old is uniform) or `mean_ratio`. Completions of more
     than a few tokens want one of the last three: under the sum p_old is nearly one-hot.
     `anchor=False` drops p_old from the target (the ablation `tpo_no_anchor`).
-    `ties="free"` (named `tpo_outcomes`) fits outcomes: candidates of one score are taken together, and how
-    they divide their mass is no longer held to p_old. With Q and P the sums of q and p over an outcome the
-    gradient is :math:`p_i (1 - Q/P)`. It is the paper's, `ties="held"`, at the snapshot, and everywhere
-    where no two scores are equal.
+    `ties="free"` (named `tpo_outcomes`) fits outcomes: candidates of exactly one score are taken together, and
+    how they divide their mass is no longer held to p_old. With Q and P the sums of q and p over an outcome the
+    gradient is :math:`p_i (1 - Q/P)`. With the anchor that is the paper's (`ties="held"`) at the snapshot, and
+    everywhere where no two scores are equal, as with a reward that has a continuous part.
 
     Edge cases: a zero-variance group has u = 0, so q = p_old and the gradient is 0 at the snapshot; with
     free ties it is one outcome, and the gradient is 0 everywhere.
@@ -60,5 +60,5 @@ class TPO(TargetObjective):
         )
         logits = tilted(xp, log_p_old, u, self.eta, group.valid)
         q = masked(xp, xp.softmax(logits), group.valid)
-        ties = tied(group) if self.ties == "free" else None
-        return TargetSignal(group.log_probs_old, rule, q, group.valid, ties=ties)
+        same = same_outcome(group) if self.ties == "free" else None
+        return TargetSignal(group.log_probs_old, rule, q, group.valid, same_outcome=same)

@@ -170,7 +170,7 @@ def first_reach(x: np.ndarray, curve: np.ndarray, threshold: float) -> float | N
 def goal(curve: np.ndarray, share: float) -> float | None:
     """What lies so far on the way from a curve's start to its end; None where it does not end higher."""
     start, end = curve[0], curve[-1]
-    return float(start + share * (end - start)) if end > start else None
+    return min(float(start + share * (end - start)), float(end)) if end > start else None
 
 
 def seed_steps(x: np.ndarray, curves: np.ndarray, threshold: float = 0.01) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""The paper's methods by name, with its settings: what `tpo run --methods` accepts."""
+"""The paper's methods by name, with its settings, and TPO of outcomes: what `tpo run --methods` accepts."""
 
 from __future__ import annotations
 

@@ -46,6 +46,8 @@ The TPO that ends with the most samples right beside the GRPO that does, of thos
 are picked on the seeds that are reported. × GRPO is what part of that GRPO's rollouts TPO needs: to half of the
 way from the start to where GRPO ends, to 90% of it (the goal of the sections), and to all of it. Comparisons
 may share runs, and the remarks on one say where a rate was chosen badly."""
+OWN = ("tpo", "tpo_outcomes")
+"""The objectives that the overview takes for TPO."""
 SHARES = (0.5, 0.9, 1.0)
 """Of the way to where GRPO ends, for the overview."""
 
@@ -100,14 +102,14 @@ def figure(summary: Summary) -> Figure:
     colours = looks(series)
     legend = [(label, colours[label]) for _, label in dict.fromkeys(series)]
     bands = len(legend) <= BANDS
-    goal = next((m["threshold"] for m in summary["methods"] if m["threshold"] is not None), None)
+    aim = next((m["threshold"] for m in summary["methods"] if m["threshold"] is not None), None)
     panels = [
         Panel(
             panel["title"],
             Axis("rollouts"),
             Axis("", percent=panel["coords"]["measure"] in ("sampled", "pass_at_k")),
             [_line(s, colours[s["label"]], bands) for s in panel["series"]],
-            [goal] if goal is not None and panel["coords"]["measure"] == "sampled" else [],
+            [aim] if aim is not None and panel["coords"]["measure"] == "sampled" else [],
         )
         for panel in chosen
     ]
@@ -159,7 +161,7 @@ def _best(one: Summary) -> list[str]:
     ends = known.get("final sampled accuracy %", {})
     solved = next((rows for metric, rows in known.items() if metric.startswith("pass@")), {})
     ended = {method: row for method, row in ends.items() if row["n"]}
-    own = [m for m in one["methods"] if m["method"].split(":")[0] == "tpo" and m["method"] in ended]
+    own = [m for m in one["methods"] if m["method"].split(":")[0] in OWN and m["method"] in ended]
     baseline = next((m for m in one["methods"] if m["baseline"]), None)
     if not own or baseline is None:
         return []
@@ -183,9 +185,11 @@ def _sooner(one: Summary, method: str, baseline: str, share: float) -> str:
     wanted = goal(other["mean"], share)
     if wanted is None:
         return "–"
-    reached = first_reach(own["x"], own["mean"], wanted)
     needed = first_reach(other["x"], other["mean"], wanted)
-    return "never" if reached is None or not needed else number(reached / needed)
+    reached = first_reach(own["x"], own["mean"], wanted)
+    if not needed:
+        return "–"
+    return "never" if reached is None else number(reached / needed)
 
 
 def _by_metric(one: Summary) -> dict[str, dict[str, Any]]:
