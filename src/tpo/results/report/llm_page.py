@@ -6,9 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tpo.results.report import markdown
-from tpo.results.report.axes import Axis
-from tpo.results.report.looks import looks
-from tpo.results.report.svg import Figure, Mark, Panel
 from tpo.results.report.words import duration, number
 from tpo.results.statistics import first_reach, goal
 from tpo.results.verdicts import OPEN
@@ -65,10 +62,6 @@ COLUMNS = {
 """Metrics of the wide table and their headings, where any method has them."""
 ACCURACIES = 3
 """The first so many have an interval, and after them come the rollouts."""
-BANDS = 6
-"""The most methods whose intervals are drawn: those of more hide each other."""
-DRAWN = ("sampled", "pass_at_k", "entropy", "kl")
-"""Measures that the figure shows, where there are curves."""
 
 Summary = Mapping[str, Any]
 
@@ -92,46 +85,6 @@ def page(kept: Mapping[str, Summary], notes: Mapping[str, str]) -> str:
 def picture(name: str) -> str:
     """Where the figure of a comparison lies in the documentation."""
     return f"figures/llm-{name}.svg"
-
-
-def figure(summary: Summary) -> Figure:
-    """Accuracy against rollouts, and what goes with it."""
-    known = {panel["coords"]["measure"]: panel for panel in summary["panels"]}
-    chosen = [known[name] for name in DRAWN if name in known]
-    series = [(s["method"], s["label"]) for panel in chosen for s in panel["series"]]
-    colours = looks(series)
-    legend = [(label, colours[label]) for _, label in dict.fromkeys(series)]
-    bands = len(legend) <= BANDS
-    aim = next((m["threshold"] for m in summary["methods"] if m["threshold"] is not None), None)
-    panels = [
-        Panel(
-            panel["title"],
-            Axis("rollouts"),
-            Axis("", percent=panel["coords"]["measure"] in ("sampled", "pass_at_k")),
-            [_line(s, colours[s["label"]], bands) for s in panel["series"]],
-            [aim] if aim is not None and panel["coords"]["measure"] == "sampled" else [],
-        )
-        for panel in chosen
-    ]
-    note = (
-        "Held out: interquartile mean over seeds and its 95% interval; else mean ± standard error"
-        if bands
-        else "Held out: interquartile mean over seeds; else mean. Intervals are in the table"
-    )
-    return Figure(summary["title"], panels, legend, columns=3 if len(panels) == 3 else 2, note=note)
-
-
-def _line(series: Mapping[str, Any], look: str, band: bool) -> Mark:
-    middle = series.get("iqm", series["mean"])
-    if not band:
-        return Mark("line", look, series["x"], middle)
-    if "iqm" not in series:
-        return Mark("line", look, series["x"], middle, series["se"])
-    ends = [
-        (y if low is None else low, y if high is None else high)
-        for y, low, high in zip(series["iqm"], series["iqm_low"], series["iqm_high"], strict=True)
-    ]
-    return Mark("line", look, series["x"], series["iqm"], band=ends)
 
 
 def _overview(kept: Mapping[str, Summary]) -> str:

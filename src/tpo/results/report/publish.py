@@ -9,7 +9,7 @@ from pathlib import Path
 from tpo.results import comparisons, evidence
 from tpo.results.files import write_text
 from tpo.results.loaded import Record
-from tpo.results.report import llm_page
+from tpo.results.report import llm_figure, llm_page
 from tpo.results.report.figures import figure
 from tpo.results.report.results_page import highlights, page, sections
 
@@ -32,7 +32,7 @@ def made(docs: Path, records: Sequence[Record]) -> dict[Path, str]:
         docs / "llm-results.md": llm_page.page(compared, remarks),
     }
     for name, summary in compared.items():
-        texts[docs / llm_page.picture(name)] = llm_page.figure(summary).svg()
+        texts[docs / llm_page.picture(name)] = llm_figure.figure(summary).svg()
     for record in records:
         texts[docs / "figures" / f"{record.study.name}.svg"] = figure(record).svg()
     readme = docs.parent / "README.md"
