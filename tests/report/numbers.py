@@ -18,8 +18,8 @@ NAMES: dict[str, tuple[str, dict[str, Any]]] = {
     "grpo_token": ("grpo", {"granularity": "token"}),
 }
 # option in the playground -> option in the library, and the names that take it
-TARGETS = ("tpo", "tpo_no_anchor", "lpo", "lpo_reverse", "lpo_js", "lpo_alpha")
-LPOS = TARGETS[2:]
+TARGETS = ("tpo", "tpo_no_anchor", "tpo_outcomes", "lpo", "lpo_reverse", "lpo_js", "lpo_alpha")
+LPOS = tuple(name for name in TARGETS if name.startswith("lpo"))
 TAKES = {
     "eta": ("eta", TARGETS),
     "score": ("score", TARGETS),

@@ -94,7 +94,9 @@ def test_every_example_equals_the_library(page: Any, preset: str) -> None:
     check(page)
 
 
-@pytest.mark.parametrize("objective", ["grpo", "ppo", "dg", "lpo_reverse", "tpo_no_anchor", "gspo"])
+@pytest.mark.parametrize(
+    "objective", ["grpo", "ppo", "dg", "lpo_reverse", "tpo_no_anchor", "tpo_outcomes", "gspo"]
+)
 def test_following_an_objective_equals_the_library(page: Any, objective: str) -> None:
     page.get_by_role("button", name="unequal lengths").click()
     page.locator("#objective").select_option(objective)

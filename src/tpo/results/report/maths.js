@@ -112,11 +112,21 @@ tpo.maths = (() => {
     const logQ = logSoftmax(tilted(anchor, u, options.eta));
     return { rule, u, logQ, q: logQ.map(Math.exp) };
   }
+  // p (1 - Q/P), where candidates of one score make one outcome
+  function byOutcome(p, q, scores) {
+    return p.map((x, k) => {
+      const elsewhere = scores.map((s) => s !== scores[k]);
+      const own = sum(p.filter((_, j) => !elsewhere[j]));
+      return (x / own) * sum(q.map((y, j) => (elsewhere[j] ? y - p[j] : 0)));
+    });
+  }
   function targetSlope(kind, group, options, logProbs) {
     const { rule, logQ, q } = targetSignal(kind, group, options);
     const logP = logSoftmax(logScores(logProbs, rule));
     if (!kind.divergence) {
-      return pulledBack(logP.map((x, k) => Math.exp(x) - q[k]), logProbs, rule);
+      const p = logP.map(Math.exp);
+      const c = kind.ties === "free" ? byOutcome(p, q, group.scores) : p.map((x, k) => x - q[k]);
+      return pulledBack(c, logProbs, rule);
     }
     const pull = logP.map((x, k) => PULLS[kind.divergence](x, logQ[k]));
     const total = sum(pull);
@@ -183,6 +193,7 @@ tpo.maths = (() => {
   const OBJECTIVES = {
     tpo: fit("TPO", tpoKind),
     tpo_no_anchor: fit("TPO, no anchor", { ...tpoKind, anchor: false }),
+    tpo_outcomes: fit("TPO, free ties", { ...tpoKind, ties: "free" }),
     lpo: fit("LPO", lpoKind),
     lpo_reverse: fit("LPO, reverse KL", { ...lpoKind, divergence: "reverse" }),
     group_pg: weigh("Group PG", "z", "group"),

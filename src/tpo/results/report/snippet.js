@@ -3,8 +3,8 @@
 globalThis.tpo = globalThis.tpo || {};
 
 tpo.snippet = (() => {
-  const TARGETS = ["tpo", "tpo_no_anchor", "lpo", "lpo_reverse", "lpo_js", "lpo_alpha"];
-  const CLIPPED = ["ppo", "grpo", "grpo_no_kl", "grpo_token", "dr_grpo", ...TARGETS.slice(2)];
+  const TARGETS = ["tpo", "tpo_no_anchor", "tpo_outcomes", "lpo", "lpo_reverse", "lpo_js", "lpo_alpha"];
+  const CLIPPED = ["ppo", "grpo", "grpo_no_kl", "grpo_token", "dr_grpo", ...TARGETS.filter((name) => name.startsWith("lpo"))];
   const NAMES = { grpo: ["grpo", { granularity: "sequence" }], grpo_token: ["grpo", {}],
     grpo_no_kl: ["grpo_no_kl", { granularity: "sequence" }] };
 
