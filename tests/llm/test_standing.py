@@ -249,6 +249,57 @@ def test_a_full_gpu_takes_fewer_runs_at_a_time(
     assert "no memory left; 2 at a time" in capsys.readouterr().err
 
 
+def test_runs_that_find_a_gpu_full_together_count_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each fails before the memory of the others is free: no reason to go on with one at a time."""
+    plan = Plan(Recipe("m", "gsm8k", batches=4, out=str(tmp_path)), methods("tpo,grpo"))
+    runs = [plan.run(plan.methods[0], seed) for seed in range(4)]
+    ended: list[Run] = []
+    monkeypatch.setattr(workers, "Trainee", Burst)
+    workers.in_processes(runs, tmp_path, lambda run: ended.append(run) or [], 4)
+    assert sorted(run.recipe.seed for run in ended) == [0, 1, 2, 3]
+    assert not list(tmp_path.glob("*/failed.json"))
+    said = capsys.readouterr().err
+    assert said.count("no memory left; 3 at a time") == 4
+
+
+def test_a_run_that_finds_no_memory_alone_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = Plan(Recipe("m", "gsm8k", batches=4, out=str(tmp_path)), methods("tpo,grpo"))
+    run = plan.run(plan.methods[0], 0)
+    monkeypatch.setattr(workers, "Trainee", Full)
+    workers.in_processes([run], tmp_path, lambda _: [], 4)
+    assert "out of memory" in read_json(run.folder / "failed.json")["error"]
+
+
+class Full:
+    """A worker on a device that holds nothing."""
+
+    def __init__(self, workers: int) -> None:
+        pass
+
+    def train(self, recipe: Recipe, base: Path) -> dict[str, Any]:
+        raise RuntimeError("CUDA error: out of memory")
+
+
+class Burst:
+    """A worker on a device that four runs fill together, once: each fails when all have started."""
+
+    def __init__(self, workers: int) -> None:
+        pass
+
+    def train(self, recipe: Recipe, base: Path) -> dict[str, Any]:
+        mine, end = base / f"running-{recipe.seed}", time.monotonic() + 60
+        if mine.exists():
+            return Idle(0).train()
+        mine.touch()
+        while len(list(base.glob("running-*"))) < 4 and time.monotonic() < end:
+            time.sleep(0.01)
+        raise RuntimeError("CUDA error: out of memory")
+
+
 class Crowded:
     """A worker on a device where two runs fit and a third does not; the two wait to see it fail."""
 

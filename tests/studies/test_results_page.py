@@ -289,7 +289,10 @@ def test_the_overview_holds_the_tpo_that_ends_best():
 
 def test_a_figure_of_many_methods_draws_each_at_the_rate_that_ends_best():
     ends = {"tpo:learning_rate=1e-05:ties=free": 0.4, "tpo:learning_rate=2e-05:ties=free": 0.5}
-    ends |= {f"grpo:learning_rate={rate}": 0.1 for rate in (1e-6, 2e-6, 4e-6)} | {"grpo": 0.3, "lpo": 0.2}
+    ends |= {f"grpo:learning_rate={rate}": 0.1 for rate in (1e-6, 2e-6, 4e-6)} | {
+        "grpo": 0.3,
+        "lpo": 0.2,
+    }
     series = [
         {"method": name, "label": name, "x": [0, 10], "mean": [0.0, y], "se": [0.0, 0.0]} for name, y in ends.items()
     ]  # fmt: skip
@@ -298,6 +301,10 @@ def test_a_figure_of_many_methods_draws_each_at_the_rate_that_ends_best():
     many = {**few, "panels": [panel]}
     assert [label for label, _ in llm_figure.figure(few).legend] == [s["label"] for s in series[:6]]
     drawn = llm_figure.figure(many)
-    assert [label for label, _ in drawn.legend] == ["tpo:learning_rate=2e-05:ties=free", "grpo", "lpo"]
+    assert [label for label, _ in drawn.legend] == [
+        "tpo:learning_rate=2e-05:ties=free",
+        "grpo",
+        "lpo",
+    ]
     assert len(drawn.panels[0].marks) == 3
     assert "the rate that ends best" in drawn.note

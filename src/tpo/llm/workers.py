@@ -45,12 +45,14 @@ def in_turn(runs: Sequence[Run], base: Path, then: Then) -> None:
 def in_processes(runs: Sequence[Run], base: Path, then: Then, workers: int) -> None:
     """So many at a time; a run that raises or whose process dies leaves failed.json, and the others go on.
 
-    A run that finds no memory beside others is tried again, with one fewer at a time from then on. Two runs
-    that end together may both ask for what follows them: it is run once.
+    A run that finds no memory beside others is tried again, with one fewer at a time than they were; those that
+    fail with it, before its memory is free, lower the number no further. Two runs that end together may both
+    ask for what follows them: it is run once.
     """
     waiting, ended = deque(runs), 0
     known = {run.folder for run in runs}
     busy: dict[ProcessWorker, Run] = {}
+    crowd: dict[ProcessWorker, int] = {}  # the most that ran at a time while its run did
     idle: list[ProcessWorker] = []
     try:
         while waiting or busy:
@@ -58,7 +60,8 @@ def in_processes(runs: Sequence[Run], base: Path, then: Then, workers: int) -> N
                 run = waiting.popleft()
                 worker = idle.pop() if idle else ProcessWorker(Trainee, workers)
                 worker.send("train", run.recipe, base)
-                busy[worker] = run
+                busy[worker], crowd[worker] = run, 1
+            crowd |= {worker: max(crowd[worker], len(busy)) for worker in busy}
             ready = first_ready(list(busy), TALK)
             if ready is None:
                 _say(f"under way: {'; '.join(map(_progress, busy.values()))}")
@@ -66,8 +69,8 @@ def in_processes(runs: Sequence[Run], base: Path, then: Then, workers: int) -> N
             answer, run = ready.receive(), busy.pop(ready)
             if isinstance(answer, (Lost, Failed)):
                 ready.end()  # memory of the device may be lost with the run
-            if busy and isinstance(answer, Failed) and no_memory(reason(answer)):
-                workers -= 1
+            if crowd[ready] > 1 and isinstance(answer, Failed) and no_memory(reason(answer)):
+                workers = min(workers, crowd[ready] - 1)
                 waiting.appendleft(run)
                 _say(f"{run.title}: no memory left; {workers} at a time from now on, and it again")
                 continue
