@@ -5,6 +5,7 @@ import re
 import shlex
 import xml.etree.ElementTree as ET
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -287,24 +288,37 @@ def test_the_overview_holds_the_tpo_that_ends_best():
     assert line.format("–", "–", "–") in llm_page.page({"a": found}, {})
 
 
-def test_a_figure_of_many_methods_draws_each_at_the_rate_that_ends_best():
-    ends = {"tpo:learning_rate=1e-05:ties=free": 0.4, "tpo:learning_rate=2e-05:ties=free": 0.5}
-    ends |= {f"grpo:learning_rate={rate}": 0.1 for rate in (1e-6, 2e-6, 4e-6)} | {
-        "grpo": 0.3,
-        "lpo": 0.2,
-    }
+def _compared(ends: dict[str, float]) -> dict[str, Any]:
+    """A comparison of methods that end so, with two panels."""
     series = [
-        {"method": name, "label": name, "x": [0, 10], "mean": [0.0, y], "se": [0.0, 0.0]} for name, y in ends.items()
+        {"method": name, "label": name, "x": [0, 10], "mean": [0.0, y], "se": [0.0, 0.1]} for name, y in ends.items()
     ]  # fmt: skip
-    panel = {"title": "samples", "coords": {"measure": "sampled"}, "series": series}
-    few = {"title": "m on toy:sort", "methods": [], "panels": [{**panel, "series": series[:6]}]}
-    many = {**few, "panels": [panel]}
-    assert [label for label, _ in llm_figure.figure(few).legend] == [s["label"] for s in series[:6]]
-    drawn = llm_figure.figure(many)
+    panels = [
+        {"title": measure, "coords": {"measure": measure}, "series": series}
+        for measure in ("entropy", "sampled")
+    ]
+    return {"title": "m on toy:sort", "methods": [], "panels": panels}
+
+
+def test_a_figure_of_many_methods_draws_each_at_the_rate_that_ends_best():
+    rates = (1e-6, 2e-6, 4e-6, 8e-6)
+    ends = {f"tpo:learning_rate={rate}:ties=free": rate for rate in rates}
+    ends |= {f"grpo:learning_rate={rate}": 0.1 for rate in rates} | {"grpo": 0.3, "lpo": 0.2}
+    all_of_them = llm_figure.figure(_compared(ends))
+    assert [label for label, _ in all_of_them.legend] == [*ends]
+    assert "the rate" not in all_of_them.note
+    assert "Intervals are in the table" in all_of_them.note  # too many for bands
+
+    drawn = llm_figure.figure(_compared(ends | {"ppo": 0.1}))
     assert [label for label, _ in drawn.legend] == [
-        "tpo:learning_rate=2e-05:ties=free",
+        "tpo:learning_rate=8e-06:ties=free",
         "grpo",
         "lpo",
+        "ppo",
     ]
-    assert len(drawn.panels[0].marks) == 3
-    assert "the rate that ends best" in drawn.note
+    assert [len(panel.marks) for panel in drawn.panels] == [4, 4]
+    assert "the rate that ends best; the others are in the table" in drawn.note
+    assert "± standard error" in drawn.note
+
+    methods = {f"tpo:eta={eta}": 0.1 for eta in range(11)}  # nothing to leave out
+    assert len(llm_figure.figure(_compared(methods)).legend) == 11

@@ -11,8 +11,10 @@ from tpo.results.report.svg import Figure, Mark, Panel
 
 DRAWN = ("sampled", "pass_at_k", "entropy", "kl")
 """Measures that the figure shows, where there are curves."""
-FEW = 6
-"""So many methods are drawn with their intervals and at every rate; those of more would hide each other."""
+BANDS = 6
+"""The most methods whose intervals are drawn: those of more hide each other."""
+LINES = 10
+"""The most methods that are drawn one and all: of more, each at the rate that ends best."""
 
 Series = Mapping[str, Any]
 
@@ -22,10 +24,12 @@ def figure(summary: Mapping[str, Any]) -> Figure:
     known = {panel["coords"]["measure"]: panel for panel in summary["panels"]}
     chosen = [known[name] for name in DRAWN if name in known]
     methods = {s["method"]: s["label"] for panel in chosen for s in panel["series"]}
-    drawn = methods.keys() if len(methods) <= FEW else _best_rates(chosen[0]["series"])
-    shown = {method: label for method, label in methods.items() if method in drawn}
+    shown = methods
+    if len(methods) > LINES and "sampled" in known:
+        best = _best_rates(known["sampled"]["series"])
+        shown = {method: label for method, label in methods.items() if method in best}
     colours = looks(shown.items())
-    bands = len(shown) <= FEW
+    bands = len(shown) <= BANDS
     aim = next((m["threshold"] for m in summary["methods"] if m["threshold"] is not None), None)
     panels = [
         Panel(
@@ -43,15 +47,15 @@ def figure(summary: Mapping[str, Any]) -> Figure:
         else "Held out: interquartile mean over seeds; else mean. Intervals are in the table"
     )
     if len(shown) < len(methods):
-        note = f"Of each method the rate that ends best. {note}"
+        note = f"Of each method the rate that ends best; the others are in the table. {note}"
     legend = [(label, colours[label]) for label in shown.values()]
     return Figure(summary["title"], panels, legend, columns=3 if len(panels) == 3 else 2, note=note)
 
 
-def _best_rates(curves: Sequence[Series]) -> set[str]:
-    """Of methods that differ in the learning rate alone, the one that ends highest."""
+def _best_rates(sampled: Sequence[Series]) -> set[str]:
+    """Of methods that differ in the learning rate alone, the one that ends with the most samples right."""
     best: dict[str, Series] = {}
-    for series in curves:
+    for series in sampled:
         parts = series["method"].split(":")
         name = ":".join(part for part in parts if not part.startswith("learning_rate="))
         if name not in best or series["mean"][-1] > best[name]["mean"][-1]:
