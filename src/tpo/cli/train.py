@@ -115,10 +115,11 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 def main(args: argparse.Namespace) -> int:
     """Train, compare or probe; print where it ended."""
-    from tpo.llm.recipe import is_main, read_yaml
+    from tpo.llm.recipe import is_main, read_yaml, refuse_unknown
 
     known = {*_OPTIONS, *_FLAGS, *_TABLES, *_COMPARISON}
     asked = read_yaml(args.config) if args.config else {}
+    refuse_unknown(asked, _COMPARISON)
     asked |= {k: v for k, v in vars(args).items() if k in known}
     for name in ("batches", "tune_batches"):
         if asked.get(name) == 0 and name in vars(args):

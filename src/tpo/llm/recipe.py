@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -165,11 +165,7 @@ def recipe(
     if preset == "paper":
         base |= PAPER_BY_TASK.get(str(chosen.get("task", "")).partition(":")[0], {})
     chosen = {**base, **chosen}
-    names = [f.name for f in fields(Recipe)]
-    for name in chosen:
-        if name not in names:
-            hint = close_match(name, names)
-            raise ValueError(f"unknown option {name!r}.{hint} Options: {', '.join(names)}, preset")
+    refuse_unknown(chosen)
     for name in ("model", "task"):
         if not chosen.get(name):
             raise ValueError(f"{name} is missing: give --{name}, or {name}: in the file")
@@ -255,6 +251,15 @@ def flags(chosen: Recipe) -> str:
             flag = f"--{name.replace('_', '-')}"
             words += [flag] if value is True else [flag, text]
     return shlex.join(words)
+
+
+def refuse_unknown(chosen: Iterable[str], more: Iterable[str] = ()) -> None:
+    """Raise for a name that is no option of a recipe, and none of more that are known here."""
+    names = [*(f.name for f in fields(Recipe)), "preset", *more]
+    for name in chosen:
+        if name not in names:
+            hint = close_match(name, names)
+            raise ValueError(f"unknown option {name!r}.{hint} Options: {', '.join(names)}")
 
 
 def read_yaml(path: str) -> dict[str, Any]:
