@@ -72,12 +72,19 @@ def test_an_option_that_there_was_not_yet_had_its_default() -> None:
         ("tpo:eta=1:eta=2,grpo", "holds eta twice"),
         ("tpo:iterations=few,grpo", "iterations is 'few', expected a whole number"),
         ("tpo:eta=1,tpo:eta=1.0", "compare holds tpo:eta=1.0 2 times"),
-        ("tpo", "compare holds tpo: give two or more, such as tpo,grpo, or --tune one"),
+        ("tpo", "compare holds tpo: give two or more, such as tpo,grpo, or --tune one, or give it several --seeds"),
     ],
 )  # fmt: skip
 def test_wrong_methods_name_themselves(text: str, words: str) -> None:
     with pytest.raises(ValueError, match=words):
         methods(text)
+
+
+def test_one_method_is_planned_over_several_seeds() -> None:
+    options = {"model": "m", "task": "gsm8k"}
+    assert planned({"compare": "tpo", "seeds": 2}, options).seeds == 2
+    with pytest.raises(ValueError, match="compare holds tpo: give two or more"):
+        planned({"compare": "tpo", "seeds": 1}, options)
 
 
 @pytest.mark.parametrize(

@@ -193,6 +193,9 @@ def test_yaml_and_presets(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     path.write_text("compar: tpo,grpo\n")
     assert main(["train", "--config", str(path)]) == 2
     assert "unknown option 'compar'. Did you mean 'compare'?" in capsys.readouterr().err
+    path.write_text("model: m\ntask: gsm8k\ncompare: tpo,grpo\nseeds: three\n")
+    assert main(["train", "--config", str(path)]) == 2
+    assert "seeds is 'three', expected a whole number" in capsys.readouterr().err
     path.write_text("- a\n")
     assert main(["train", "--config", str(path)]) == 2
     assert "holds a list, expected option: value lines" in capsys.readouterr().err

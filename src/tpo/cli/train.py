@@ -115,7 +115,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 def main(args: argparse.Namespace) -> int:
     """Train, compare or probe; print where it ended."""
-    from tpo.llm.recipe import is_main, read_yaml, refuse_unknown
+    from tpo.llm.recipe import is_main, of_kind, read_yaml, refuse_unknown
 
     known = {*_OPTIONS, *_FLAGS, *_TABLES, *_COMPARISON}
     asked = read_yaml(args.config) if args.config else {}
@@ -125,6 +125,7 @@ def main(args: argparse.Namespace) -> int:
         if asked.get(name) == 0 and name in vars(args):
             raise ValueError(f"{name} is 0, expected at least 1")
     own = {k: asked.pop(k) for k in _COMPARISON if k in asked}
+    own |= {k: of_kind("int", k, v) for k, v in own.items() if _COMPARISON[k][0] is int}
     if args.probe:
         work, stopped = _probing(own, asked, args)
     elif own:

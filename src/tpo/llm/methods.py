@@ -73,7 +73,8 @@ def methods(given: str | Sequence[str], least: int = 2) -> tuple[Method, ...]:
     if len(found) < least:
         names = ", ".join(one.name for one in found)
         raise ValueError(
-            f"compare holds {names or 'nothing'}: give two or more, such as tpo,grpo, or --tune one"
+            f"compare holds {names or 'nothing'}: give two or more, such as tpo,grpo, "
+            "or --tune one, or give it several --seeds"
         )
     for what in ("name", "folder"):
         name, times = Counter(getattr(one, what) for one in found).most_common(1)[0]

@@ -161,7 +161,8 @@ def planned(
     own = recipe({"batches": BATCHES, **options}, preset=preset)
     if "eval_every" not in options:
         own = replace(own, eval_every=max(1, own.batches // EVALUATIONS))
-    compared = methods(compare["compare"], least=1 if "tune" in compare else 2)
+    alone = "tune" in compare or compare.get("seeds", 1) > 1
+    compared = methods(compare["compare"], least=1 if alone else 2)
     if options.get("objective") not in (None, *(one.objective for one in compared)):
         raise ValueError(
             f"objective is {own.objective!r} for a comparison: name it among the methods of --compare"

@@ -192,10 +192,13 @@ def _check_task_options(made: Recipe) -> None:
 
 
 def typed(name: str, value: Any) -> Any:
-    """The value as its option takes it; YAML reads 1e-5, which has no point, as text."""
+    """The value as its option takes it."""
     kind, optional = _KINDS[name]
-    if value is None and optional:
-        return None
+    return None if value is None and optional else of_kind(kind, name, value)
+
+
+def of_kind(kind: str, name: str, value: Any) -> Any:
+    """The value of an option as an int, float, str, ...; YAML reads 1e-5, which has no point, as text."""
     try:
         if kind in ("int", "float") and not isinstance(value, bool):
             number = float(value)
