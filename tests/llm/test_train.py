@@ -177,6 +177,24 @@ def test_compare_writes_what_the_report_reads(
     assert summary(place / "both")["progress"] == {"cells_done": 4, "cells": 4}
 
 
+@pytest.mark.parametrize(("trl", "rates"), [({}, [1, 1, 1]), ({"warmup_steps": 2}, [0, 0.5, 1])])
+def test_the_rate_is_constant_and_warms_up_if_asked(
+    trl: dict[str, Any], rates: list[float]
+) -> None:
+    import torch
+    from transformers import get_scheduler
+
+    asked = Recipe("m", "gsm8k", cpu=True, trl=trl).config()
+    optimiser = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=1.0)
+    schedule = get_scheduler(asked.lr_scheduler_type, optimiser, asked.get_warmup_steps(10), 10)
+    found = []
+    for _ in rates:
+        found += schedule.get_last_lr()
+        optimiser.step()
+        schedule.step()
+    assert found == rates
+
+
 def test_yaml_and_presets(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "mine.yaml"
     path.write_text("model: m\ntask: gsm8k\nsteps: 7\nlearning_rate: 3.0e-5\n")

@@ -51,7 +51,7 @@ def config(recipe: Recipe) -> TargetPolicyConfig:
         "use_vllm": recipe.vllm,
         "use_cpu": cpu,
         "bf16": not cpu,
-        "lr_scheduler_type": "constant",
+        "lr_scheduler_type": "constant_with_warmup",  # of 0 steps, unless trl holds warmup_steps
         "optim": "adamw_torch" if cpu else "adamw_torch_fused",
         "gradient_checkpointing": not cpu,
     }
