@@ -1,6 +1,7 @@
 """What a comparison concludes: rollouts to an accuracy, ties, what tuning settles and what it waits for."""
 
 import json
+import re
 import time
 from pathlib import Path
 from typing import Any
@@ -236,32 +237,22 @@ def test_a_run_without_a_signal_says_so_when_it_ends(
     assert "0 s; no informative group in the last 4 of 4" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(("trainee", "at_a_time", "said"), [
+    ("Crowded", 3, ["2 at a time"]),
+    ("Burst", 4, ["3 at a time"] * 4),  # each fails before the memory of the others is free
+])  # fmt: skip
 def test_a_full_gpu_takes_fewer_runs_at_a_time(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+    trainee: str, at_a_time: int, said: list[str], tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
     plan = Plan(Recipe("m", "gsm8k", batches=4, out=str(tmp_path)), methods("tpo,grpo"))
     runs = [plan.run(plan.methods[0], seed) for seed in range(4)]
     ended: list[Run] = []
-    monkeypatch.setattr(workers, "Trainee", Crowded)
-    workers.in_processes(runs, tmp_path, lambda run: ended.append(run) or [], 3)
+    monkeypatch.setattr(workers, "Trainee", globals()[trainee])
+    workers.in_processes(runs, tmp_path, lambda run: ended.append(run) or [], at_a_time)
     assert sorted(run.recipe.seed for run in ended) == [0, 1, 2, 3]
     assert not list(tmp_path.glob("*/failed.json"))
-    assert "no memory left; 2 at a time" in capsys.readouterr().err
-
-
-def test_runs_that_find_a_gpu_full_together_count_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Each fails before the memory of the others is free: no reason to go on with one at a time."""
-    plan = Plan(Recipe("m", "gsm8k", batches=4, out=str(tmp_path)), methods("tpo,grpo"))
-    runs = [plan.run(plan.methods[0], seed) for seed in range(4)]
-    ended: list[Run] = []
-    monkeypatch.setattr(workers, "Trainee", Burst)
-    workers.in_processes(runs, tmp_path, lambda run: ended.append(run) or [], 4)
-    assert sorted(run.recipe.seed for run in ended) == [0, 1, 2, 3]
-    assert not list(tmp_path.glob("*/failed.json"))
-    said = capsys.readouterr().err
-    assert said.count("no memory left; 3 at a time") == 4
+    assert re.findall(r"no memory left; (\d at a time)", capsys.readouterr().err) == said
 
 
 def test_a_run_that_finds_no_memory_alone_fails(
