@@ -19,6 +19,7 @@ def test_run_shows_the_table_beside_the_published_numbers(store_dir, capsys):
     out = capsys.readouterr().out
     assert "One context, a hundred arms" in out
     assert "undecided: TPO ends with the lowest error" in out
+    assert "verdicts: on errors over the last 100 episodes" in " ".join(out.split())
     assert f"tpo report {store_dir}" in out.replace("\n", "")
 
 

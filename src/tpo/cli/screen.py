@@ -133,6 +133,8 @@ def _caption(summary: Mapping[str, Any], metrics: list[str]) -> str:
         words.append(f"{'published and ours' if both else 'ours'}: {metrics[0]}, mean over seeds")
     if any(row.get("solved") is not None for row in summary["table"]["rows"]):
         words.append("median and interquartile mean of the final error in percent")
+        if summary["verdicts"]:
+            words.append("verdicts: on errors over the last 100 episodes (a tenth of shorter runs)")
     return "; ".join(words)
 
 
