@@ -237,34 +237,6 @@ def test_a_run_without_a_signal_says_so_when_it_ends(
     assert "0 s; no informative group in the last 4 of 4" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(("trainee", "at_a_time", "said"), [
-    ("Crowded", 3, ["2 at a time"]),
-    ("Burst", 4, ["3 at a time"] * 4),  # each fails before the memory of the others is free
-])  # fmt: skip
-def test_a_full_gpu_takes_fewer_runs_at_a_time(
-    trainee: str, at_a_time: int, said: list[str], tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
-) -> None:  # fmt: skip
-    plan = Plan(Recipe("m", "gsm8k", batches=4, out=str(tmp_path)), methods("tpo,grpo"))
-    runs = [plan.run(plan.methods[0], seed) for seed in range(4)]
-    ended: list[Run] = []
-    monkeypatch.setattr(workers, "Trainee", globals()[trainee])
-    workers.in_processes(runs, tmp_path, lambda run: ended.append(run) or [], at_a_time)
-    assert sorted(run.recipe.seed for run in ended) == [0, 1, 2, 3]
-    assert not list(tmp_path.glob("*/failed.json"))
-    assert re.findall(r"no memory left; (\d at a time)", capsys.readouterr().err) == said
-
-
-def test_a_run_that_finds_no_memory_alone_fails(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    plan = Plan(Recipe("m", "gsm8k", batches=4, out=str(tmp_path)), methods("tpo,grpo"))
-    run = plan.run(plan.methods[0], 0)
-    monkeypatch.setattr(workers, "Trainee", Full)
-    workers.in_processes([run], tmp_path, lambda _: [], 4)
-    assert "out of memory" in read_json(run.folder / "failed.json")["error"]
-
-
 class Full:
     """A worker on a device that holds nothing."""
 
@@ -319,6 +291,34 @@ class Idle:
 
     def train(self, *_: Any) -> dict[str, Any]:
         return {"seconds": 0.0, "evaluations": [{"sampled": 0.0, "greedy": 0.0}]}
+
+
+@pytest.mark.parametrize(("trainee", "at_a_time", "said"), [
+    (Crowded, 3, ["2 at a time"]),
+    (Burst, 4, ["3 at a time"] * 4),  # each fails before the memory of the others is free
+])  # fmt: skip
+def test_a_full_gpu_takes_fewer_runs_at_a_time(
+    trainee: type, at_a_time: int, said: list[str], tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    plan = Plan(Recipe("m", "gsm8k", batches=4, out=str(tmp_path)), methods("tpo,grpo"))
+    runs = [plan.run(plan.methods[0], seed) for seed in range(4)]
+    ended: list[Run] = []
+    monkeypatch.setattr(workers, "Trainee", trainee)
+    workers.in_processes(runs, tmp_path, lambda run: ended.append(run) or [], at_a_time)
+    assert sorted(run.recipe.seed for run in ended) == [0, 1, 2, 3]
+    assert not list(tmp_path.glob("*/failed.json"))
+    assert re.findall(r"no memory left; (\d at a time)", capsys.readouterr().err) == said
+
+
+def test_a_run_that_finds_no_memory_alone_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = Plan(Recipe("m", "gsm8k", batches=4, out=str(tmp_path)), methods("tpo,grpo"))
+    run = plan.run(plan.methods[0], 0)
+    monkeypatch.setattr(workers, "Trainee", Full)
+    workers.in_processes([run], tmp_path, lambda _: [], 4)
+    assert "out of memory" in read_json(run.folder / "failed.json")["error"]
 
 
 def test_a_method_waits_for_what_says_nothing_about_a_value(place: Path) -> None:

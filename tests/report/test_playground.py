@@ -191,6 +191,7 @@ def test_the_lines_of_python_give_the_push_that_is_shown(page: Any, capsys: Any)
     page.get_by_role("button", name="all objectives").click()
     for name in (
         "tpo",
+        "tpo_outcomes",
         "lpo",
         "grpo",
         "grpo_token",
@@ -204,7 +205,7 @@ def test_the_lines_of_python_give_the_push_that_is_shown(page: Any, capsys: Any)
         scope: dict[str, Any] = {}
         exec(page.locator("pre.snippet").text_content(), scope)
         np.testing.assert_allclose(scope["push"], pushes(page)[name], atol=1e-6, err_msg=name)
-    assert capsys.readouterr().out.count("[") == 9
+    assert capsys.readouterr().out.count("[") == 10
 
 
 def test_the_clip_wall_and_the_share_equal_the_library(page: Any) -> None:

@@ -3,19 +3,19 @@
 globalThis.tpo = globalThis.tpo || {};
 
 tpo.snippet = (() => {
-  const TARGETS = ["tpo", "tpo_no_anchor", "tpo_outcomes", "lpo", "lpo_reverse", "lpo_js", "lpo_alpha"];
-  const CLIPPED = ["ppo", "grpo", "grpo_no_kl", "grpo_token", "dr_grpo", ...TARGETS.filter((name) => name.startsWith("lpo"))];
+  const CLIPPED = ["ppo", "grpo", "grpo_no_kl", "grpo_token", "dr_grpo"];
   const NAMES = { grpo: ["grpo", { granularity: "sequence" }], grpo_token: ["grpo", {}],
     grpo_no_kl: ["grpo_no_kl", { granularity: "sequence" }] };
 
   function call(name, options) {
     const [known, fixed] = NAMES[name] || [name, {}];
     const chosen = { ...fixed };
-    if (TARGETS.includes(name)) {
+    const kind = tpo.maths.OBJECTIVES[name];
+    if (kind.family === "target") {
       chosen.eta = options.eta;
       if (options.score) chosen.score = options.score;
     }
-    if (CLIPPED.includes(name)) chosen.clip = options.clip;
+    if (kind.clip || CLIPPED.includes(name)) chosen.clip = options.clip;
     if (name === "grpo" || name === "grpo_token") chosen.beta = options.beta;
     if (name === "dg") chosen.gate_temperature = options.gateTemperature;
     const text = Object.entries(chosen).map(([key, value]) => `, ${key}=${JSON.stringify(value)}`).join("");
