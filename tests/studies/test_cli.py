@@ -5,6 +5,7 @@ import argparse
 import pytest
 
 from tpo.cli import compare, demo, run, screen, studies
+from tpo.results.summary import summarise
 
 
 def call(module, *words):
@@ -19,7 +20,10 @@ def test_run_shows_the_table_beside_the_published_numbers(store_dir, capsys):
     out = capsys.readouterr().out
     assert "One context, a hundred arms" in out
     assert "undecided: TPO ends with the lowest error" in out
-    assert "verdicts: on errors over the last 100 episodes" in " ".join(out.split())
+    assert "late: the error over the last 100 episodes" in " ".join(out.split())
+    (summary,) = summarise(store_dir)
+    for row in summary["table"]["rows"]:
+        assert screen.shown(row["last100"]) in out
     assert f"tpo report {store_dir}" in out.replace("\n", "")
 
 
