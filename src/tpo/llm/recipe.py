@@ -115,11 +115,14 @@ class Recipe:
         rows, per_step = self.prompts * self.group_size, self.rows_per_step
         if rows % per_step:
             fits = [m for m in range(1, rows + 1) if rows % (m * processes()) == 0]
-            whole = [m for m in fits if m % self.group_size == 0]
+            whole = [m for m in fits if m % self.group_size == 0] or fits
+            near = max(
+                (m for m in whole if m <= self.rows_per_device), default=min(whole, default=0)
+            )
             raise ValueError(
                 f"micro_batch is {self.rows_per_device} on {processes()} processes, and a rollout batch has "
                 f"prompts x group_size = {rows} completions: "
-                + (f"set micro_batch={min(whole or fits)}" if fits else f"set prompts={per_step}")
+                + (f"set micro_batch={near}" if near else f"set prompts={per_step}")
             )
 
     def in_steps(self, n: int) -> int:
