@@ -21,7 +21,7 @@ def test_run_shows_the_table_beside_the_published_numbers(store_dir, capsys):
     assert "One context, a hundred arms" in out
     assert "undecided: TPO ends with the lowest error" in out
     assert "late: the error over the last 100 episodes" in " ".join(out.split())
-    (summary,) = summarise(store_dir)
+    summary = next(s for s in summarise(store_dir) if s["name"] == "tabular_single")
     for row in summary["table"]["rows"]:
         assert screen.shown(row["last100"]) in out
     assert f"tpo report {store_dir}" in out.replace("\n", "")
