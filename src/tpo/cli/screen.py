@@ -83,7 +83,6 @@ HEADINGS = {
     "metric": "metric", "published": "published", "ours": "ours", "last100": "late",
     "median": "median", "iqm": "IQM [95%]", "solved": "solved", "steps_to_threshold": "steps",
 }  # fmt: skip
-LATE = "the error over the last 100 episodes (a tenth of shorter runs)"
 
 
 def show(summary: Mapping[str, Any]) -> None:
@@ -104,10 +103,9 @@ def show(summary: Mapping[str, Any]) -> None:
         used.remove("metric")
     title = f"{summary['title']} ({summary['source']}), scale {summary['scale']}"
     table = Table(title=title, caption=_caption(summary, list(metrics)), padding=(0, 0))
-    headings = HEADINGS if "published" in used else {**HEADINGS, "ours": "final"}
     for name in (*axes, "method", *used):
         justify: Any = "left" if name in ("method", "metric") else "right"
-        table.add_column(headings.get(name, name), justify=justify)
+        table.add_column(HEADINGS.get(name, name), justify=justify)
     for row in rows:
         values = {**row["coords"], **row}
         table.add_row(*(escape(shown(values.get(name))) for name in (*axes, "method", *used)))
@@ -132,10 +130,12 @@ def _caption(summary: Mapping[str, Any], metrics: list[str]) -> str:
     words = [f"{done} of {cells} runs done, {summary['settings'].get('seeds')} seeds"]
     if len(metrics) == 1:
         both = any(row.get("published") for row in summary["table"]["rows"])
-        words.append(f"{'published and ours' if both else 'final'}: {metrics[0]}, mean over seeds")
+        words.append(f"{'published and ours' if both else 'ours'}: {metrics[0]}, mean over seeds")
     if any(row.get("solved") is not None for row in summary["table"]["rows"]):
-        words.append(f"late: {LATE}, on which verdicts are")
-        words.append("median and interquartile mean of the final error; all in percent")
+        words.append("median and interquartile mean of the final error in percent")
+        words.append("late: the error over the last 100 episodes (a tenth of shorter runs)")
+        if summary["verdicts"]:
+            words[-1] += ", which verdicts are on"
     return "; ".join(words)
 
 
