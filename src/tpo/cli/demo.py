@@ -50,7 +50,7 @@ def main(args: argparse.Namespace) -> int:
         with Live(jobs) as live:
             runner.run(request, folder, live.watch)
     except KeyboardInterrupt:
-        print(f"\nstopped; what is done is in {folder}, and `tpo demo` goes on from there",
+        print(f"\nstopped; what is done is in {folder}, and the same command goes on from there",
               file=sys.stderr)  # fmt: skip
         return 130
     show_results(folder, "demo")
