@@ -65,7 +65,7 @@ def test_an_option_that_there_was_not_yet_had_its_default() -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("tpo,grpo:etaa=1", "objective 'grpo' has no option 'etaa'.*Options: learning_rate, iterations, beta, max_grad_norm, clip"),
+        ("tpo,grpo:etaa=1", "objective 'grpo' has no option 'etaa'.*Options: learning_rate, iterations, beta, max_grad_norm, rest, clip"),
         ("tpo,grpo:eta=1", "objective 'grpo' has no option 'eta'"),
         ("tpo,tppo", "unknown objective 'tppo'. Did you mean 'tpo'"),
         ("tpo:eta,grpo", "method 'tpo:eta' holds 'eta', expected OPTION=VALUE"),

@@ -183,6 +183,28 @@ def test_a_skipped_step_moves_nothing(tmp_path: Path) -> None:
     assert torch.equal(weights(made), before)
 
 
+@pytest.mark.parametrize("objective", ["tpo", "tpo_outcomes", "grpo"])
+@pytest.mark.parametrize("rest", [True, False])
+def test_a_batch_without_a_signal_moves_nothing_at_rest(
+    tmp_path: Path, objective: str, rest: bool
+) -> None:
+    """Scores in the first of three batches only, two passes each: what moves the policy after it is Adam's momentum."""
+    after: list[torch.Tensor] = []
+
+    def first_batch_only(completions: list[str], **_: Any) -> list[float]:
+        after.append(weights(made).clone())
+        return tiny_model.reward(completions) if len(after) == 1 else [0.0] * len(completions)
+
+    options = {"objective": objective, "rest": rest, "num_iterations": 2, "max_steps": 6}
+    made = trainer(tmp_path, first_batch_only, **options)
+    made.train()
+    start, one, two = after
+    assert not torch.equal(start, one)
+    assert torch.equal(one, two) == rest
+    assert torch.equal(two, weights(made)) == rest
+    assert made.skipping.skipped == 0
+
+
 @pytest.mark.parametrize(("ties", "kl"), [("held", 0.2231436), ("free", 0.0)])
 def test_a_move_within_an_outcome_is_no_misfit_with_free_ties(ties: str, kl: float) -> None:
     """All four candidates fail. From p_old = 1/4 each to (.4, .4, .1, .1): KL(1/4‖p) = log(1/4) - log(.04)/2 = .2231436."""

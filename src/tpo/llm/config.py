@@ -81,6 +81,13 @@ class TargetPolicyConfig(GRPOConfig):  # type: ignore[misc]
             "help": "Read a group as one sequence with its prompt once, where a micro-batch holds whole groups."
         },
     )
+    rest: bool = field(
+        default=False,
+        metadata={
+            "help": "Move nothing in a step whose gradient is zero, where no group carries a signal; Adam's "
+            "momentum moves the policy there, as in TRL, unless told so."
+        },
+    )
     spread_weights: bool = field(
         default=True,
         metadata={

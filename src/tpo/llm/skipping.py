@@ -1,4 +1,9 @@
-"""A step whose gradient is NaN or infinite is skipped, counted, and reported with the groups that caused it."""
+"""Steps that are skipped: those with a broken gradient, and, where the config says `rest`, those with none.
+
+A gradient that is NaN or infinite is counted, and reported with the groups that caused it. One that is zero is
+that of a batch in which no group carries a signal; Adam would move the policy all the same, by the momentum of
+earlier batches, and nothing in the batch says that it should.
+"""
 
 from __future__ import annotations
 
@@ -23,8 +28,8 @@ class Part(NamedTuple):
     c: torch.Tensor
 
 
-class SkipBrokenSteps(TrainerCallback):  # type: ignore[misc]
-    """Before each optimiser step: drop the gradients if one of them is not finite, so that nothing moves."""
+class SkipSteps(TrainerCallback):  # type: ignore[misc]
+    """Before each optimiser step: drop the gradients if it is to be skipped, so that nothing moves."""
 
     def __init__(self, trainer: Any) -> None:
         """Watch this trainer."""
@@ -49,23 +54,30 @@ class SkipBrokenSteps(TrainerCallback):  # type: ignore[misc]
 
     def on_pre_optimizer_step(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         """Skip or let pass."""
-        finite = self._finite()
-        if not finite:
+        broken, moving = self._lengths()
+        if broken:
             self._skip(state.global_step)
-        self.trainer._note(skipped_steps=float(not finite))
+        elif self.trainer.args.rest and not moving:
+            self._drop()
+        self.trainer._note(skipped_steps=float(broken))
         self._parts, self._broken = [], []
 
-    def _finite(self) -> bool:
+    def _lengths(self) -> tuple[bool, bool]:
+        """Whether a gradient of any rank is not finite, and whether one is not zero."""
         gradients = [p.grad for p in self.trainer.model.parameters() if p.grad is not None]
         if not gradients:
-            return True
+            return False, True
         norms = torch.stack([norm.float() for norm in torch._foreach_norm(gradients)])
-        bad = (~norms.isfinite().all()).float()
-        return bool(self.trainer.accelerator.reduce(bad, reduction="sum") == 0)
+        found = torch.stack([~norms.isfinite().all(), norms.any()]).float()
+        broken, moving = self.trainer.accelerator.reduce(found, reduction="sum").tolist()
+        return broken > 0, moving > 0
 
-    def _skip(self, step: int) -> None:
+    def _drop(self) -> None:
         for parameter in self.trainer.model.parameters():
             parameter.grad = None
+
+    def _skip(self, step: int) -> None:
+        self._drop()
         self.skipped += 1
         culprits = self._broken or self._searched()
         groups = sorted({g for _, g in culprits})

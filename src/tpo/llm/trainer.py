@@ -34,7 +34,7 @@ from tpo.llm.hooks import (
 from tpo.llm.metrics import Watch, fit_metrics, score_metrics
 from tpo.llm.packing import Rows, shared
 from tpo.llm.ranks import Ranks
-from tpo.llm.skipping import SkipBrokenSteps
+from tpo.llm.skipping import SkipSteps
 from tpo.llm.spreading import spread
 
 Tensor = torch.Tensor
@@ -89,7 +89,7 @@ class TargetPolicyTrainer(GRPOTrainer):  # type: ignore[misc]
         self.sampler = None if self.use_vllm else sampler_of(self)
         self._packs = packs(self)
         self._ranks = Ranks(self.accelerator)
-        self.skipping = SkipBrokenSteps(self)
+        self.skipping = SkipSteps(self)
         self.add_callback(self.skipping)
 
     # The seven hooks
