@@ -25,6 +25,7 @@ from tpo.llm import comparison, summary
 from tpo.llm.methods import method, methods
 from tpo.llm.plan import Plan, planned
 from tpo.llm.recipe import Recipe, changed
+from tpo.llm.trl_options import config
 
 METHODS = "tpo,tpo:eta=0.5:score=mean,grpo:iterations=2"
 
@@ -51,6 +52,8 @@ def test_a_method_has_one_name_however_it_is_spelled() -> None:
     assert (made.objective, made.iterations, made.steps) == ("grpo", 4, 12)
     assert made.objective_options == {"clip": 0.1}
     assert made.learning_rate == 1e-3
+    assert not config(made).skip_silent
+    assert config(method("grpo:skip_silent=true").applied(base)).skip_silent
 
 
 def test_an_option_that_there_was_not_yet_had_its_default() -> None:
@@ -65,7 +68,7 @@ def test_an_option_that_there_was_not_yet_had_its_default() -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("tpo,grpo:etaa=1", "objective 'grpo' has no option 'etaa'.*Options: learning_rate, iterations, beta, max_grad_norm, rest, clip"),
+        ("tpo,grpo:etaa=1", "objective 'grpo' has no option 'etaa'.*Options: learning_rate, iterations, beta, max_grad_norm, skip_silent, clip"),
         ("tpo,grpo:eta=1", "objective 'grpo' has no option 'eta'"),
         ("tpo,tppo", "unknown objective 'tppo'. Did you mean 'tpo'"),
         ("tpo:eta,grpo", "method 'tpo:eta' holds 'eta', expected OPTION=VALUE"),

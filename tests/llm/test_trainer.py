@@ -183,26 +183,42 @@ def test_a_skipped_step_moves_nothing(tmp_path: Path) -> None:
     assert torch.equal(weights(made), before)
 
 
-@pytest.mark.parametrize("objective", ["tpo", "tpo_outcomes", "grpo"])
-@pytest.mark.parametrize("rest", [True, False])
-def test_a_batch_without_a_signal_moves_nothing_at_rest(
-    tmp_path: Path, objective: str, rest: bool
+SPLIT = {"per_device_train_batch_size": 2, "gradient_accumulation_steps": 4}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"objective": "tpo"},
+        {"objective": "tpo_outcomes"},
+        {"objective": "grpo"},
+        {"objective": "tpo", "score": "mean", **SPLIT},  # rescored: rounding leaves a gradient
+    ],
+)
+@pytest.mark.parametrize("skip", [True, False])
+def test_a_batch_without_a_signal_moves_nothing_if_silent_steps_are_skipped(
+    tmp_path: Path, changes: dict[str, Any], skip: bool
 ) -> None:
-    """Scores in the first of three batches only, two passes each: what moves the policy after it is Adam's momentum."""
+    """Scores in the first of three batches only, three passes each; after it Adam's momentum is left."""
     after: list[torch.Tensor] = []
 
     def first_batch_only(completions: list[str], **_: Any) -> list[float]:
         after.append(weights(made).clone())
         return tiny_model.reward(completions) if len(after) == 1 else [0.0] * len(completions)
 
-    options = {"objective": objective, "rest": rest, "num_iterations": 2, "max_steps": 6}
+    options = {"skip_silent": skip, "num_iterations": 3, "max_steps": 9, **changes}
     made = trainer(tmp_path, first_batch_only, **options)
     made.train()
     start, one, two = after
     assert not torch.equal(start, one)
-    assert torch.equal(one, two) == rest
-    assert torch.equal(two, weights(made)) == rest
+    assert torch.equal(one, two) == skip
+    assert torch.equal(two, weights(made)) == skip
     assert made.skipping.skipped == 0
+    logged = [row["silent_steps"] for row in made.state.log_history if "silent_steps" in row]
+    assert logged == [0.0] * 3 + [float(skip)] * 6
+    assert made.skipping.silent == sum(logged)
+    steps = {int(state["step"]) for state in made.optimizer.state.values()}
+    assert steps == {3 if skip else 9}  # Adam's own count
 
 
 @pytest.mark.parametrize(("ties", "kl"), [("held", 0.2231436), ("free", 0.0)])

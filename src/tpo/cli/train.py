@@ -70,7 +70,7 @@ _FLAGS = {
     "discard_model": "keep logs and results only, not the weights",
     "drop_truncated": "leave truncated completions out of their group",
     "eval_kl": "measure at the end how far the model moved from its start",
-    "rest": "move nothing in a step without a gradient; else Adam's momentum does",
+    "skip_silent": "skip steps without a gradient, in which Adam's momentum moves the policy",
     "vllm": "sample with vLLM",
     "cpu": "train on the CPU",
 }

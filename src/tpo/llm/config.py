@@ -81,11 +81,12 @@ class TargetPolicyConfig(GRPOConfig):  # type: ignore[misc]
             "help": "Read a group as one sequence with its prompt once, where a micro-batch holds whole groups."
         },
     )
-    rest: bool = field(
+    skip_silent: bool = field(
         default=False,
         metadata={
-            "help": "Move nothing in a step whose gradient is zero, where no group carries a signal; Adam's "
-            "momentum moves the policy there, as in TRL, unless told so."
+            "help": "Skip a step whose gradient is zero, because no group carries a signal. By default Adam's "
+            "momentum moves the policy there, as in TRL. Without effect where a KL (`beta`) or a router's loss "
+            "has a gradient of its own, and under DeepSpeed, which steps by itself."
         },
     )
     spread_weights: bool = field(

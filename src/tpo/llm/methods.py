@@ -14,7 +14,15 @@ from tpo.llm.choice import accepted
 from tpo.llm.recipe import Recipe, typed
 from tpo.objectives.labels import label
 
-OF_THE_RECIPE = ("score", "eta", "learning_rate", "iterations", "beta", "max_grad_norm", "rest")
+OF_THE_RECIPE = (
+    "score",
+    "eta",
+    "learning_rate",
+    "iterations",
+    "beta",
+    "max_grad_norm",
+    "skip_silent",
+)
 """Options of a recipe that belong to a method; all others are the same for every method of a comparison."""
 
 

@@ -42,8 +42,8 @@ class Recipe:
     learning_rate: float = 1e-5
     max_grad_norm: float = 1.0
     """a longer gradient is cut to it, in the units of the objective's loss; 0: none is"""
-    rest: bool = False
-    """move nothing in a step whose gradient is zero; else Adam's momentum moves the policy there"""
+    skip_silent: bool = False
+    """skip a step whose gradient is zero; else Adam's momentum moves the policy there"""
     prompts: int = 16
     """per rollout batch"""
     group_size: int = 16

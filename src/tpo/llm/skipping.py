@@ -1,8 +1,8 @@
-"""Steps that are skipped: those with a broken gradient, and, where the config says `rest`, those with none.
+"""Steps that are skipped: those with a broken gradient, and, with `skip_silent`, those with none.
 
-A gradient that is NaN or infinite is counted, and reported with the groups that caused it. One that is zero is
-that of a batch in which no group carries a signal; Adam would move the policy all the same, by the momentum of
-earlier batches, and nothing in the batch says that it should.
+A gradient that is NaN or infinite is reported with the groups that caused it. One that is zero is that of a
+batch in which no group carries a signal: nothing in it says where to go, and Adam would move the policy all the
+same, by the momentum of earlier batches. Skipped, that momentum waits for the next step.
 """
 
 from __future__ import annotations
@@ -35,6 +35,9 @@ class SkipSteps(TrainerCallback):  # type: ignore[misc]
         """Watch this trainer."""
         self.trainer = trainer
         self.skipped = 0
+        """steps with a broken gradient"""
+        self.silent = 0
+        """steps without a gradient that were skipped"""
         self.reports: list[dict[str, Any]] = []
         self._parts: list[Part] = []
         self._broken: list[tuple[Generation, int]] = []
@@ -54,23 +57,34 @@ class SkipSteps(TrainerCallback):  # type: ignore[misc]
 
     def on_pre_optimizer_step(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         """Skip or let pass."""
-        broken, moving = self._lengths()
+        broken, moving = self._broken_and_moving()
         if broken:
             self._skip(state.global_step)
-        elif self.trainer.args.rest and not moving:
+        silent = args.skip_silent and not broken and self._silent(args, state.global_step, moving)
+        if silent:
             self._drop()
-        self.trainer._note(skipped_steps=float(broken))
+            self.silent += 1
+        self.trainer._note(skipped_steps=float(broken), silent_steps=float(silent))
         self._parts, self._broken = [], []
 
-    def _lengths(self) -> tuple[bool, bool]:
+    def _broken_and_moving(self) -> tuple[bool, bool]:
         """Whether a gradient of any rank is not finite, and whether one is not zero."""
+        accelerator = self.trainer.accelerator
         gradients = [p.grad for p in self.trainer.model.parameters() if p.grad is not None]
-        if not gradients:
-            return False, True
-        norms = torch.stack([norm.float() for norm in torch._foreach_norm(gradients)])
-        found = torch.stack([~norms.isfinite().all(), norms.any()]).float()
-        broken, moving = self.trainer.accelerator.reduce(found, reduction="sum").tolist()
+        norms = torch.zeros(1, device=accelerator.device)
+        if gradients:
+            norms = torch.stack([norm.float() for norm in torch._foreach_norm(gradients)])
+        unseen = torch.tensor(not gradients, device=norms.device)  # an engine that steps by itself
+        found = torch.stack([~norms.isfinite().all(), norms.any() | unseen]).float()
+        broken, moving = accelerator.reduce(found, reduction="sum").tolist()
         return broken > 0, moving > 0
+
+    def _silent(self, args: Any, step: int, moving: bool) -> bool:
+        """No gradient, or, after a first pass without one, no more than rounding leaves."""
+        generation = self.trainer.generation
+        steps_of_a_pass = args.steps_per_generation // args.gradient_accumulation_steps
+        generation.moved |= moving and step - generation.step < steps_of_a_pass
+        return not (moving and generation.moved)
 
     def _drop(self) -> None:
         for parameter in self.trainer.model.parameters():

@@ -256,6 +256,7 @@ def _finished(recipe: Recipe, trainer: TargetPolicyTrainer, seconds: float) -> d
         "evaluations": read_lines(out / "evaluations.jsonl"),
         "skipped_steps": trainer.skipping.skipped,
         "skips": trainer.skipping.reports,
+        "silent_steps": trainer.skipping.silent,
         "reward_failures": {k: v for f in rewards for k, v in f.failures.counts.items()},
         "seconds": seconds,
         "provenance": provenance(trainer),

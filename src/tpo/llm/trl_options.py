@@ -33,7 +33,7 @@ def config(recipe: Recipe) -> TargetPolicyConfig:
         "learning_rate": recipe.learning_rate,
         "beta": recipe.beta,
         "max_grad_norm": recipe.max_grad_norm,
-        "rest": recipe.rest,
+        "skip_silent": recipe.skip_silent,
         "max_steps": recipe.steps,
         "per_device_train_batch_size": recipe.rows_per_device,
         "gradient_accumulation_steps": recipe.prompts * recipe.group_size // recipe.rows_per_step,
