@@ -183,6 +183,20 @@ def test_a_skipped_step_moves_nothing(tmp_path: Path) -> None:
     assert torch.equal(weights(made), before)
 
 
+def test_a_broken_first_pass_does_not_make_a_batch_silent(tmp_path: Path) -> None:
+    made = trainer(tmp_path, max_steps=2, num_iterations=2, skip_silent=True)
+    before = weights(made).clone()
+
+    def poison_once(gradient: torch.Tensor) -> torch.Tensor:
+        return gradient * (torch.inf if made.state.global_step == 0 else 1.0)
+
+    next(made.model.parameters()).register_hook(poison_once)
+    with pytest.warns(UserWarning, match="step 0 was skipped"):
+        made.train()
+    assert (made.skipping.skipped, made.skipping.silent) == (1, 0)
+    assert not torch.equal(weights(made), before)
+
+
 SPLIT = {"per_device_train_batch_size": 2, "gradient_accumulation_steps": 4}
 
 

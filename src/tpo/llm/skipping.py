@@ -58,9 +58,9 @@ class SkipSteps(TrainerCallback):  # type: ignore[misc]
     def on_pre_optimizer_step(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         """Skip or let pass."""
         broken, moving = self._broken_and_moving()
+        silent = self._silent(args, state.global_step, moving) and args.skip_silent and not broken
         if broken:
             self._skip(state.global_step)
-        silent = args.skip_silent and not broken and self._silent(args, state.global_step, moving)
         if silent:
             self._drop()
             self.silent += 1
