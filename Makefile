@@ -18,7 +18,7 @@ test: $(VENV)/.dev ## every test
 	$(BIN)/python -m pytest --numprocesses $(TESTERS) --dist loadfile
 
 test-llm-oldest: $(OLDEST)/.done ## the trainer with the oldest TRL that is supported
-	$(OLDEST)/bin/python -m pytest tests/llm/test_exact_gradient.py tests/llm/test_trainer.py
+	$(OLDEST)/bin/python -m pytest tests/llm/test_exact_gradient.py tests/llm/test_trainer.py tests/llm/test_skipping.py
 
 test-vllm: $(VLLM)/.done ## rollouts by vLLM, for real, on the CPU
 	$(VLLM)/bin/python -m pytest tests/llm/test_vllm.py

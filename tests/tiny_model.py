@@ -10,7 +10,7 @@ from datasets import Dataset
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast, set_seed
 
-from tpo.llm import TargetPolicyConfig
+from tpo.llm import TargetPolicyConfig, TargetPolicyTrainer
 
 WORDS = [str(i) for i in range(10)] + [f"w{i}" for i in range(84)]
 PAD, EOS, UNK = len(WORDS), len(WORDS) + 1, len(WORDS) + 2
@@ -86,6 +86,21 @@ def config(folder: Path | str, **changes: Any) -> TargetPolicyConfig:
         "max_completion_length": 6,
     }
     return TargetPolicyConfig(**{**options, **changes})
+
+
+def trainer(folder: Path | str, reward: Any = reward, **changes: Any) -> TargetPolicyTrainer:
+    """A trainer of the tiny model, with changes of its config."""
+    return TargetPolicyTrainer(
+        model(),
+        reward,
+        config(folder, **changes),
+        train_dataset=prompts(),
+        processing_class=tokenizer(),
+    )
+
+
+def weights(made: TargetPolicyTrainer) -> torch.Tensor:
+    return flat(made.model.parameters())
 
 
 def flat(parameters: Any) -> torch.Tensor:

@@ -23,9 +23,10 @@ from tpo.cli.train_lines import timed as timed_lines
 from tpo.cli.train_lines import tuned as tuned_lines
 from tpo.llm import comparison, summary
 from tpo.llm.methods import method, methods
-from tpo.llm.plan import Plan, planned
+from tpo.llm.plan import Plan, planned, read
 from tpo.llm.recipe import Recipe, changed
 from tpo.llm.trl_options import config
+from tpo.results.files import write_json
 
 METHODS = "tpo,tpo:eta=0.5:score=mean,grpo:iterations=2"
 
@@ -52,8 +53,8 @@ def test_a_method_has_one_name_however_it_is_spelled() -> None:
     assert (made.objective, made.iterations, made.steps) == ("grpo", 4, 12)
     assert made.objective_options == {"clip": 0.1}
     assert made.learning_rate == 1e-3
-    assert not config(made).skip_silent
-    assert config(method("grpo:skip_silent=true").applied(base)).skip_silent
+    assert config(made).skip_silent
+    assert not config(method("grpo:skip_silent=false").applied(base)).skip_silent
 
 
 def test_an_option_that_there_was_not_yet_had_its_default() -> None:
@@ -63,6 +64,17 @@ def test_an_option_that_there_was_not_yet_had_its_default() -> None:
     assert changed(before, Recipe("m", "gsm8k", batches=3, max_grad_norm=2.0).plain()) == [
         "max_grad_norm"
     ]
+
+
+def test_a_run_that_is_older_than_skip_silent_did_not_skip(tmp_path: Path) -> None:
+    now = Recipe("m", "gsm8k", batches=3).plain()
+    before = {k: v for k, v in now.items() if k != "skip_silent"}
+    assert changed(before, now) == ["skip_silent"]
+    assert changed(before, {**now, "skip_silent": False}) == []
+    plan = {"methods": ["tpo", "grpo"], "seeds": 1, "tuning": {}}
+    for noted, told in ((before, True), (now, False)):
+        write_json(tmp_path / "comparison.json", {"plan": {**plan, "recipe": noted}})
+        assert ("--no-skip-silent" in read(tmp_path).command) == told
 
 
 @pytest.mark.parametrize(

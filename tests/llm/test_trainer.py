@@ -1,4 +1,4 @@
-"""The trainer beyond its gradient: options, broken steps, logs, warnings, failing rewards."""
+"""The trainer beyond its gradient: options, logs, warnings, failing rewards."""
 
 import time
 from pathlib import Path
@@ -17,20 +17,6 @@ from tpo.llm.generation import Generation
 from tpo.llm.guard import Guarded
 from tpo.llm.hooks import check_hooks, regrouped
 from tpo.llm.metrics import fit_metrics
-
-
-def trainer(folder: Path, reward: Any = tiny_model.reward, **changes: Any) -> TargetPolicyTrainer:
-    return TargetPolicyTrainer(
-        tiny_model.model(),
-        reward,
-        tiny_model.config(folder, **changes),
-        train_dataset=tiny_model.prompts(),
-        processing_class=tiny_model.tokenizer(),
-    )
-
-
-def weights(made: TargetPolicyTrainer) -> torch.Tensor:
-    return tiny_model.flat(made.model.parameters())
 
 
 @pytest.mark.parametrize(
@@ -120,7 +106,7 @@ def test_regrouping_keeps_every_row_and_makes_groups_whole() -> None:
 
 
 def test_cudnn_attends_for_samples_and_never_for_a_gradient(tmp_path: Path) -> None:
-    made = trainer(tmp_path, max_steps=1)
+    made = tiny_model.trainer(tmp_path, max_steps=1)
     allowed: dict[str, bool] = {}
     sampler, forward = made.sampler, made._forward
     assert sampler is not None
@@ -138,101 +124,6 @@ def test_cudnn_attends_for_samples_and_never_for_a_gradient(tmp_path: Path) -> N
     made.train()
     assert allowed == {"sample": True, "train": False}
     assert torch.backends.cuda.cudnn_sdp_enabled()
-
-
-def test_a_step_with_a_nan_is_skipped_counted_and_traced_to_its_group(tmp_path: Path) -> None:
-    made = trainer(
-        tmp_path, max_steps=3, per_device_train_batch_size=2, gradient_accumulation_steps=4
-    )
-    broken: dict[str, Any] = {}
-    forward = made._forward
-
-    def nan_once(model: Any, inputs: Any, **options: Any) -> Any:
-        log_probs, *rest = forward(model, inputs, **options)
-        if made.state.global_step == 1 and torch.is_grad_enabled() and not broken:
-            broken["group"] = int(inputs["row"][0]) // 4
-            broken["before"] = weights(made).clone()
-            factor = torch.ones_like(log_probs)
-            factor[0] = torch.nan
-            log_probs = log_probs * factor
-        return (log_probs, *rest)
-
-    made._forward = nan_once
-    with pytest.warns(UserWarning, match=r"step 1 was skipped \(1 so far\).*group \d.*prompt: w"):
-        made.train()
-    assert made.skipping.skipped == 1
-    report = made.skipping.reports[0]
-    assert report["step"] == 1
-    assert report["groups"] == [broken["group"]]
-    assert report["prompts"][0].startswith("w")
-    logged = [row["skipped_steps"] for row in made.state.log_history if "skipped_steps" in row]
-    assert logged == [0.0, 1.0, 0.0]
-    assert weights(made).isfinite().all()
-
-
-def test_a_skipped_step_moves_nothing(tmp_path: Path) -> None:
-    made = trainer(tmp_path, max_steps=1)
-    before = weights(made).clone()
-
-    def poison(gradient: torch.Tensor) -> torch.Tensor:
-        return gradient * torch.inf
-
-    next(made.model.parameters()).register_hook(poison)  # finite loss, infinite gradient
-    with pytest.warns(UserWarning, match="its gradient is NaN or infinite, because of group 0, 1"):
-        made.train()
-    assert torch.equal(weights(made), before)
-
-
-def test_a_broken_first_pass_does_not_make_a_batch_silent(tmp_path: Path) -> None:
-    made = trainer(tmp_path, max_steps=2, num_iterations=2, skip_silent=True)
-    before = weights(made).clone()
-
-    def poison_once(gradient: torch.Tensor) -> torch.Tensor:
-        return gradient * (torch.inf if made.state.global_step == 0 else 1.0)
-
-    next(made.model.parameters()).register_hook(poison_once)
-    with pytest.warns(UserWarning, match="step 0 was skipped"):
-        made.train()
-    assert (made.skipping.skipped, made.skipping.silent) == (1, 0)
-    assert not torch.equal(weights(made), before)
-
-
-SPLIT = {"per_device_train_batch_size": 2, "gradient_accumulation_steps": 4}
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"objective": "tpo"},
-        {"objective": "tpo_outcomes"},
-        {"objective": "grpo"},
-        {"objective": "tpo", "score": "mean", **SPLIT},  # rescored: rounding leaves a gradient
-    ],
-)
-@pytest.mark.parametrize("skip", [True, False])
-def test_a_batch_without_a_signal_moves_nothing_if_silent_steps_are_skipped(
-    tmp_path: Path, changes: dict[str, Any], skip: bool
-) -> None:
-    """Scores in the first of three batches only, three passes each; after it Adam's momentum is left."""
-    after: list[torch.Tensor] = []
-
-    def first_batch_only(completions: list[str], **_: Any) -> list[float]:
-        after.append(weights(made).clone())
-        return tiny_model.reward(completions) if len(after) == 1 else [0.0] * len(completions)
-
-    options = {"skip_silent": skip, "num_iterations": 3, "max_steps": 9, **changes}
-    made = trainer(tmp_path, first_batch_only, **options)
-    made.train()
-    start, one, two = after
-    assert not torch.equal(start, one)
-    assert torch.equal(one, two) == skip
-    assert torch.equal(two, weights(made)) == skip
-    assert made.skipping.skipped == 0
-    logged = [row["silent_steps"] for row in made.state.log_history if "silent_steps" in row]
-    assert logged == [0.0] * 3 + [float(skip)] * 6
-    assert made.skipping.silent == sum(logged)
-    steps = {int(state["step"]) for state in made.optimizer.state.values()}
-    assert steps == {3 if skip else 9}  # Adam's own count
 
 
 @pytest.mark.parametrize(("ties", "kl"), [("held", 0.2231436), ("free", 0.0)])
@@ -258,7 +149,7 @@ def test_what_is_logged(tmp_path: Path) -> None:
             scores.append([1.0, 0.0, float(seen % 2), float(seen % 2)][kind])
         return scores
 
-    made = trainer(tmp_path, reward, max_steps=1, gradient_accumulation_steps=4)
+    made = tiny_model.trainer(tmp_path, reward, max_steps=1, gradient_accumulation_steps=4)
     made.train()
     row = made.state.log_history[0]
     assert row["groups/zero_variance"] == 0.5
@@ -274,7 +165,7 @@ def test_what_is_logged(tmp_path: Path) -> None:
 
 
 def test_the_sum_score_on_long_completions_is_warned_about(tmp_path: Path) -> None:
-    made = trainer(
+    made = tiny_model.trainer(
         tmp_path, score="sum", max_completion_length=30, patience=3, max_steps=5, learning_rate=1e-6
     )
     with pytest.warns(
@@ -287,7 +178,7 @@ def test_groups_without_a_signal_are_warned_about(tmp_path: Path) -> None:
     def nothing(completions: list[str], **_: Any) -> list[float]:
         return [0.0] * len(completions)
 
-    made = trainer(tmp_path, nothing, patience=2, max_steps=2)
+    made = tiny_model.trainer(tmp_path, nothing, patience=2, max_steps=2)
     words = "carried no signal.*nearly all fail, and .* reach the limit of tokens.*easier prompts"
     with pytest.warns(UserWarning, match=words):
         made.train()
@@ -295,7 +186,7 @@ def test_groups_without_a_signal_are_warned_about(tmp_path: Path) -> None:
 
 def test_groups_of_excluded_completions_have_no_signal(tmp_path: Path) -> None:
     """Every completion is cut short: nothing is solved, and the warning says why."""
-    made = trainer(
+    made = tiny_model.trainer(
         tmp_path, mask_truncated_completions=True, max_completion_length=1, patience=2, max_steps=2
     )
     with pytest.warns(
@@ -318,7 +209,7 @@ def test_a_reward_that_raises_or_hangs_costs_its_rows_only(tmp_path: Path) -> No
             time.sleep(30)
         return tiny_model.reward(completions)
 
-    made = trainer(tmp_path, moody, reward_timeout=0.5, max_steps=3)
+    made = tiny_model.trainer(tmp_path, moody, reward_timeout=0.5, max_steps=3)
     start = time.perf_counter()
     with pytest.warns(RuntimeWarning, match="could not be scored") as seen:
         made.train()
@@ -328,7 +219,7 @@ def test_a_reward_that_raises_or_hangs_costs_its_rows_only(tmp_path: Path) -> No
         row["reward_failures"] for row in made.state.log_history if "reward_failures" in row
     ]
     assert failures == [1.0, 1.0, 0.0]
-    assert weights(made).isfinite().all()
+    assert tiny_model.weights(made).isfinite().all()
 
 
 @pytest.mark.filterwarnings("ignore:a completion could not be scored:RuntimeWarning")
@@ -336,7 +227,7 @@ def test_a_reward_that_never_scores_ends_the_run(tmp_path: Path) -> None:
     def takes_too_little(completions: list[str]) -> list[float]:
         return tiny_model.reward(completions)
 
-    made = trainer(tmp_path, takes_too_little, max_steps=9)
+    made = tiny_model.trainer(tmp_path, takes_too_little, max_steps=9)
     with pytest.raises(
         RuntimeError, match=r"of 3 rollout batches could be scored \(raised: takes_too"
     ):

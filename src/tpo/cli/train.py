@@ -70,9 +70,11 @@ _FLAGS = {
     "discard_model": "keep logs and results only, not the weights",
     "drop_truncated": "leave truncated completions out of their group",
     "eval_kl": "measure at the end how far the model moved from its start",
-    "skip_silent": "skip steps without a gradient, in which Adam's momentum moves the policy",
     "vllm": "sample with vLLM",
     "cpu": "train on the CPU",
+}
+_SWITCHES = {
+    "skip_silent": "skip steps without a gradient, in which Adam's momentum would move the policy (yes)",
 }
 _TABLES = {
     "task_options": "options of a gym dataset or a toy, as JSON",
@@ -95,6 +97,10 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         )
     for name, text in _FLAGS.items():
         command.add_argument(_flag(name), action="store_true", help=text, dest=name)
+    for name, text in _SWITCHES.items():
+        command.add_argument(
+            _flag(name), action=argparse.BooleanOptionalAction, help=text, dest=name
+        )
     for name, text in _TABLES.items():
         command.add_argument(_flag(name), type=_table, help=text, dest=name, metavar="JSON")
     command.add_argument(
@@ -118,7 +124,7 @@ def main(args: argparse.Namespace) -> int:
     """Train, compare or probe; print where it ended."""
     from tpo.llm.recipe import is_main, of_kind, read_yaml, refuse_unknown
 
-    known = {*_OPTIONS, *_FLAGS, *_TABLES, *_COMPARISON}
+    known = {*_OPTIONS, *_FLAGS, *_SWITCHES, *_TABLES, *_COMPARISON}
     asked = read_yaml(args.config) if args.config else {}
     refuse_unknown(asked, _COMPARISON)
     asked |= {k: v for k, v in vars(args).items() if k in known}

@@ -82,9 +82,9 @@ class TargetPolicyConfig(GRPOConfig):  # type: ignore[misc]
         },
     )
     skip_silent: bool = field(
-        default=False,
+        default=True,
         metadata={
-            "help": "Skip a step whose gradient is zero, because no group carries a signal. By default Adam's "
+            "help": "Skip a step whose gradient is zero, because no group carries a signal. With False Adam's "
             "momentum moves the policy there, as in TRL. Without effect where a KL (`beta`) or a router's loss "
             "has a gradient of its own, and under DeepSpeed, which steps by itself."
         },

@@ -47,6 +47,8 @@ class Generation:
     fit: Fit | None = None
     watched: bool = False
     """whether its first fit was looked at for warnings"""
+    trained: int = 0
+    """micro-batches of it that were trained on, over all passes"""
     moved: bool = False
     """whether a step of the first pass over it had a gradient"""
 

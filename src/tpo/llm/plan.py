@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tpo.llm.methods import Method, methods
-from tpo.llm.recipe import Recipe, flags, recipe
+from tpo.llm.recipe import Recipe, as_it_was, flags, recipe
 from tpo.llm.tuning import FIRST_SEED, Tuning, tuning
 from tpo.results.files import read_json
 
@@ -145,7 +145,7 @@ def read(folder: Path) -> Plan:
             f"{folder} holds no comparison: run tpo train --compare tpo,grpo --out {folder}"
         )
     found = noted["plan"]
-    own = Recipe(**{**found["recipe"], "out": str(folder)})
+    own = Recipe(**{**as_it_was(found["recipe"]), "out": str(folder)})
     return Plan(own, methods(found["methods"], least=1), found["seeds"], tuning(found["tuning"]))
 
 

@@ -42,7 +42,7 @@ class Recipe:
     learning_rate: float = 1e-5
     max_grad_norm: float = 1.0
     """a longer gradient is cut to it, in the units of the objective's loss; 0: none is"""
-    skip_silent: bool = False
+    skip_silent: bool = True
     """skip a step whose gradient is zero; else Adam's momentum moves the policy there"""
     prompts: int = 16
     """per rollout batch"""
@@ -239,7 +239,13 @@ def changed(before: Mapping[str, Any], asked: Mapping[str, Any]) -> list[str]:
 
     One that there was not yet had its default.
     """
-    return [k for k in asked if asked[k] != before.get(k, _USUAL[k]) and k not in MAY_CHANGE]
+    was = {**_USUAL, **as_it_was(before)}
+    return [k for k in asked if asked[k] != was[k] and k not in MAY_CHANGE]
+
+
+def as_it_was(noted: Mapping[str, Any]) -> dict[str, Any]:
+    """What an earlier run noted of its recipe, with options that were added since and changed what runs do."""
+    return {"skip_silent": False, **noted}
 
 
 MAY_CHANGE = (
@@ -256,8 +262,8 @@ def flags(chosen: Recipe) -> str:
     for name, value in chosen.plain().items():
         if name in ("model", "task") or (value != usual[name] and name not in implied):
             text = json.dumps(value) if isinstance(value, dict) else str(value)
-            flag = f"--{name.replace('_', '-')}"
-            words += [flag] if value is True else [flag, text]
+            flag = f"--{'no-' if value is False else ''}{name.replace('_', '-')}"
+            words += [flag] if isinstance(value, bool) else [flag, text]
     return shlex.join(words)
 
 

@@ -26,6 +26,8 @@ class Part(NamedTuple):
     inputs: dict[str, Any]
     rows: torch.Tensor
     c: torch.Tensor
+    first: bool
+    """whether it is of the first pass over its generation"""
 
 
 class SkipSteps(TrainerCallback):  # type: ignore[misc]
@@ -51,14 +53,16 @@ class SkipSteps(TrainerCallback):  # type: ignore[misc]
         c: torch.Tensor,
     ) -> None:
         """Note a micro-batch, and its groups that are broken already."""
-        self._parts.append(Part(generation, inputs, rows, c))
+        first = generation.trained < self.trainer.args.steps_per_generation
+        generation.trained += 1
+        self._parts.append(Part(generation, inputs, rows, c, first))
         if not torch.isfinite((log_probs * c).sum()):
             self._broken += [(generation, g) for g in generation.broken(rows, log_probs, c)]
 
     def on_pre_optimizer_step(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         """Skip or let pass."""
         broken, moving = self._broken_and_moving()
-        silent = self._silent(args, state.global_step, moving) and args.skip_silent and not broken
+        silent = self._silent(moving) and args.skip_silent and not broken
         if broken:
             self._skip(state.global_step)
         if silent:
@@ -79,12 +83,11 @@ class SkipSteps(TrainerCallback):  # type: ignore[misc]
         broken, moving = accelerator.reduce(found, reduction="sum").tolist()
         return broken > 0, moving > 0
 
-    def _silent(self, args: Any, step: int, moving: bool) -> bool:
+    def _silent(self, moving: bool) -> bool:
         """No gradient, or, after a first pass without one, no more than rounding leaves."""
-        generation = self.trainer.generation
-        steps_of_a_pass = args.steps_per_generation // args.gradient_accumulation_steps
-        generation.moved |= moving and step - generation.step < steps_of_a_pass
-        return not (moving and generation.moved)
+        for part in self._parts:
+            part.generation.moved |= moving and part.first
+        return not (moving and any(part.generation.moved for part in self._parts))
 
     def _drop(self) -> None:
         for parameter in self.trainer.model.parameters():

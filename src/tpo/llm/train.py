@@ -29,7 +29,7 @@ from tpo.llm.config import TargetPolicyConfig
 from tpo.llm.evaluation import Evaluation, as_text, evaluate
 from tpo.llm.files import last_checkpoint, read_lines, write_lines
 from tpo.llm.progress import Progress
-from tpo.llm.recipe import Recipe, changed
+from tpo.llm.recipe import Recipe, as_it_was, changed
 from tpo.llm.scoring import Scoring
 from tpo.llm.tasks import Task, task
 from tpo.llm.trainer import TargetPolicyTrainer
@@ -143,9 +143,10 @@ def check_folder(recipe: Recipe, out: Path, resume: bool) -> None:
         )
     other = changed(before, asked(recipe))
     if other:
+        was = as_it_was(before)
         raise ValueError(
             f"{out} was started with another {', '.join(other)} "
-            f"({', '.join(repr(before.get(k)) for k in other)}): give the same, or another --out"
+            f"({', '.join(repr(was.get(k)) for k in other)}): give the same, or another --out"
         )
 
 
