@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -18,7 +19,7 @@ import pytest
 pytest.importorskip("trl")
 
 from tiny_training import flags
-from tpo.cli import main
+from tpo.cli import main, parser
 from tpo.cli.train_lines import timed as timed_lines
 from tpo.cli.train_lines import tuned as tuned_lines
 from tpo.llm import comparison, summary
@@ -74,7 +75,10 @@ def test_a_run_that_is_older_than_skip_silent_did_not_skip(tmp_path: Path) -> No
     plan = {"methods": ["tpo", "grpo"], "seeds": 1, "tuning": {}}
     for noted, told in ((before, True), (now, False)):
         write_json(tmp_path / "comparison.json", {"plan": {**plan, "recipe": noted}})
-        assert ("--no-skip-silent" in read(tmp_path).command) == told
+        command = read(tmp_path).command
+        assert ("--no-skip-silent" in command) == told
+        asked = vars(parser().parse_args(shlex.split(command)[1:]))
+        assert asked.get("skip_silent", True) != told
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 """verl's own trainer, queue, worker and FSDP engine on the CPU, one process: every optimiser step's gradient
-beside the objective's over whole groups in float64. A line of JSON for each list of overrides:
-`python real_update.py FOLDER '["key=value", ...]' ...`
+beside the objective's over whole groups in float64. A line of JSON for each run, which is how many groups have
+scores that differ, and a list of overrides: `python real_update.py FOLDER '[4, ["key=value", ...]]' ...`
 """
 
 import json
@@ -49,14 +49,14 @@ def options(folder):
     )
 
 
-def rows(draw):
-    """One session of one group is lost, so that verl pads; one has no score."""
+def rows(draw, informative):
+    """One session of one group is lost, so that verl pads; one has no score. Later groups score 0."""
     found = []
     for g in range(PROMPTS):
         prompt = torch.randint(2, VOCABULARY, (3 + g,), generator=draw)
         for k in range(K - (g == 0)):
             response = torch.randint(2, VOCABULARY, (2 + (5 * g + 3 * k) % 7,), generator=draw)
-            score = float("nan") if (g, k) == (1, 2) else float((g + k) % 2)
+            score = float("nan") if (g, k) == (1, 2) else float((g + k) % 2 and g < informative)
             found.append((f"uid{g}", k, prompt, response, score))
     return found
 
@@ -181,11 +181,11 @@ def trainer_with_worker(config):
     return trainer, worker.actor.engine
 
 
-def updated(folder, overrides):
+def updated(folder, informative, overrides):
     config = composed(*options(folder), *overrides)
     OmegaConf.resolve(config)
     trainer, engine = trainer_with_worker(config)
-    found = rows(torch.Generator().manual_seed(0))
+    found = rows(torch.Generator().manual_seed(0), informative)
     exact = Exact(folder, found, trainer.objective)
     steps, taken = [], []
     step, update = engine.optimizer_step, PPOTrainer._update_actor
@@ -205,6 +205,7 @@ def updated(folder, overrides):
         return update(self, batch, metrics)
 
     engine.optimizer_step, PPOTrainer._update_actor = watched, noted
+    before = {k: plain(p) for k, p in engine.module.named_parameters()}
     metrics = {}
     batch = trainer._balance_batch(put(found), metrics=metrics)
     padding = sum(key.startswith("pad") for key in batch.keys)
@@ -219,14 +220,16 @@ def updated(folder, overrides):
     for (weights, gradients), groups in zip(steps, taken, strict=True):
         wanted = exact.gradient(weights, groups, trainer.updates.parts)
         sizes.append(size(wanted))
-        errors.append(size({k: gradients[k].double() - w for k, w in wanted.items()}) / sizes[-1])
+        error = size({k: gradients[k].double() - w for k, w in wanted.items()})
+        errors.append(error / max(sizes[-1], 1e-9))
     after = {k: plain(p) for k, p in engine.module.named_parameters()}
     return {
         "errors": errors,
         "sizes": sizes,
         "groups": taken,
         "padding": padding,
-        "moved": size({k: w - steps[0][0][k] for k, w in after.items()}),
+        "moved": size({k: w - before[k] for k, w in after.items()}),
+        "silent": metrics["tpo/silent_steps"],
         "finite": bool(stored["rm_scores"].values().isfinite().all()),
         "metrics": sorted(metrics),
     }
@@ -238,7 +241,7 @@ def size(tensors):
 
 if __name__ == "__main__":
     started()
-    for overrides in sys.argv[2:]:
-        print("RESULT", json.dumps(updated(sys.argv[1], json.loads(overrides))))
+    for run in sys.argv[2:]:
+        print("RESULT", json.dumps(updated(sys.argv[1], *json.loads(run))))
     tq.close()
     ray.shutdown()

@@ -22,6 +22,16 @@ RUNS = {
     ],
     "grpo, 2 parts": [PARTS, "+trainer.v1.tpo.objective=grpo"],
 }
+EPOCHS = "actor_rollout_ref.actor.ppo_epochs=2"
+SILENT = {
+    "one update": (0, []),
+    "grpo": (0, ["+trainer.v1.tpo.objective=grpo"]),
+    "2 parts, 2 epochs": (0, [PARTS, EPOCHS, "+trainer.v1.tpo.score=mean"]),
+    "the second of 2 parts": (2, [PARTS, "+trainer.v1.tpo.objective=grpo"]),
+    "not skipped": (0, ["+trainer.v1.tpo.skip_silent=False"]),
+    "with an entropy bonus": (0, ["actor_rollout_ref.actor.entropy_coeff=0.1"]),
+}
+"""How many of four groups have scores that differ, and overrides."""
 
 
 @pytest.fixture(scope="module")
@@ -57,8 +67,9 @@ def printed(script, folder, *arguments):
 
 @pytest.fixture(scope="module")
 def results(model):
-    found = printed("real_update.py", model, *map(json.dumps, RUNS.values()))
-    return dict(zip(RUNS, found, strict=True))
+    runs = [*((4, overrides) for overrides in RUNS.values()), *SILENT.values()]
+    found = printed("real_update.py", model, *map(json.dumps, runs))
+    return dict(zip([*RUNS, *SILENT], found, strict=True))
 
 
 def test_groups_across_two_ranks_of_the_engine_have_the_same_gradient(model):
@@ -84,7 +95,26 @@ def test_updates_take_whole_groups_in_turn(results):
 
 
 def test_verl_padded_the_lost_session_and_reads_no_nan(results):
-    for found in results.values():
+    for found in map(results.get, RUNS):
+        assert found["silent"] == 0
         assert found["padding"] == 1
         assert found["finite"]
         assert "tpo/groups/excluded" in found["metrics"]
+
+
+@pytest.mark.parametrize(
+    ("run", "silent", "updates"),
+    [
+        ("one update", 1, []),
+        ("grpo", 1, []),
+        ("2 parts, 2 epochs", 4, []),
+        ("the second of 2 parts", 1, [[0, 1]]),
+        ("not skipped", 0, [[0, 1, 2, 3]]),
+        ("with an entropy bonus", 0, [[0, 1, 2, 3]]),
+    ],
+)
+def test_no_update_is_made_without_a_gradient(results, run, silent, updates):
+    found = results[run]
+    assert found["silent"] == silent
+    assert found["groups"] == updates
+    assert (found["moved"] > 0) == bool(updates)  # not skipped, by verl's weight decay

@@ -46,6 +46,8 @@ class Settings:
     """a score above this counts as solved in the logs"""
     patience: int = 10
     """rollout batches without a signal before a warning"""
+    skip_silent: bool = True
+    """make no update where no advantage differs from 0; else Adam's momentum moves the policy there"""
 
     def build(self) -> Objective:
         """The objective; a wrong name or option names itself and what is accepted."""
@@ -82,6 +84,10 @@ def read(config: DictConfig) -> Settings:
             hint = close_match(name, names)
             raise ValueError(f"{SECTION} has no option {name!r}.{hint} Options: {', '.join(names)}")
     settings = Settings(**{str(k): v for k, v in given.items()})
+    if not isinstance(settings.skip_silent, bool):
+        raise ValueError(
+            f"{SECTION}.skip_silent is {settings.skip_silent!r}, expected true or false"
+        )
     settings.build()
     return settings
 

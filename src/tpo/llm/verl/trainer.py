@@ -55,6 +55,9 @@ class Objectives(PPOTrainer):  # type: ignore[misc]
         adopt(config)
         self._watch = Watch(self.settings.patience, self.objective)
         self._rollouts: Rollouts | None = None
+        actor = config.actor_rollout_ref.actor
+        own_gradient = actor.use_kl_loss or actor.entropy_coeff
+        self._skips = self.settings.skip_silent and not own_gradient
         super().__init__(config)
 
     def _init_dataloader(self) -> None:
@@ -89,16 +92,25 @@ class Objectives(PPOTrainer):  # type: ignore[misc]
         )
         self._note(self._rollouts, metrics)
         self._hide_unscored(batch, data)
-        return self._put(batch, self._rollouts.coefficients(), data["response_mask"])
+        c = self._rollouts.coefficients()
+        self._has_signal = bool(c.values.any())
+        return self._put(batch, c, data["response_mask"])
 
     def _update_actor(self, batch: KVBatchMeta, metrics: dict[str, Any]) -> KVBatchMeta:
-        """One optimiser step on the whole batch, or several on whole groups each."""
+        """One optimiser step on the whole batch, or several on whole groups each; none without a gradient."""
+        if self._skips and not self._has_signal:
+            metrics["tpo/silent_steps"] = self.updates.total
+            return batch
+        metrics["tpo/silent_steps"] = 0
         if self.updates.total == 1:
             return super()._update_actor(batch, metrics)
         found: dict[str, list[float]] = {}
         parts = self._parts(batch)
         for update in range(self.updates.total):
-            part = self._refreshed(batch, parts[update % len(parts)], update)
+            part, moves = self._refreshed(batch, parts[update % len(parts)], update)
+            if self._skips and not moves:
+                metrics["tpo/silent_steps"] += 1
+                continue
             own: dict[str, Any] = {}
             super()._update_actor(part, own)
             for name, value in own.items():
@@ -133,8 +145,10 @@ class Objectives(PPOTrainer):  # type: ignore[misc]
         )
         return [rows[i] for share in shares for i in share]
 
-    def _refreshed(self, batch: KVBatchMeta, rows: list[int], update: int) -> KVBatchMeta:
-        """The batch of one update, its advantages those of the policy as it is now."""
+    def _refreshed(
+        self, batch: KVBatchMeta, rows: list[int], update: int
+    ) -> tuple[KVBatchMeta, bool]:
+        """The batch of one update, with the advantages of the policy as it is now, and whether one is not 0."""
         part = KVBatchMeta(
             partition_id=batch.partition_id,
             keys=[batch.keys[row] for row in rows],
@@ -154,7 +168,8 @@ class Objectives(PPOTrainer):  # type: ignore[misc]
             policy = self._placed(part, rows)
         c = self._rollouts.coefficients(policy)
         own = [-self.updates.parts * c.row(row) for row in rows]
-        return put(part, torch.nested.as_nested_tensor(own, layout=torch.jagged))
+        advantages = torch.nested.as_nested_tensor(own, layout=torch.jagged)
+        return put(part, advantages), bool(advantages.values().any())
 
     def _placed(self, part: KVBatchMeta, rows: list[int]) -> Ragged:
         """Log-probs of all rows: of these under the policy as it is now, of others under the snapshot."""
