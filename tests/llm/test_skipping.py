@@ -123,3 +123,20 @@ def test_a_step_over_several_batches_is_silent_if_all_of_them_are(
     made.train()
     logged = [row["silent_steps"] for row in made.state.log_history if "silent_steps" in row]
     assert logged == ([0.0, 1.0, 0.0] if iterations == 1 else [1.0, 0.0, 1.0, 1.0, 0.0, 1.0])
+
+
+def test_steps_of_a_pass_that_are_rescored_stay_silent(tmp_path: Path) -> None:
+    """Micro-batches smaller than a group, two steps a pass: from the second on rounding leaves a gradient."""
+    options = {"per_device_train_batch_size": 2, "gradient_accumulation_steps": 2}
+    made = tiny_model.trainer(
+        tmp_path,
+        lambda completions, **_: [0.0] * len(completions),
+        steps_per_generation=8,
+        max_steps=8,
+        score="mean",
+        **options,
+    )
+    before = tiny_model.weights(made).clone()
+    made.train()
+    assert made.skipping.silent == 8
+    assert torch.equal(tiny_model.weights(made), before)

@@ -1,6 +1,6 @@
 """verl's own trainer, queue, worker and FSDP engine on the CPU, one process: every optimiser step's gradient
-beside the objective's over whole groups in float64. A line of JSON for each run, which is how many groups have
-scores that differ, and a list of overrides: `python real_update.py FOLDER '[4, ["key=value", ...]]' ...`
+beside the objective's over whole groups in float64. A line of JSON for each run, which is the groups whose
+scores differ, and a list of overrides: `python real_update.py FOLDER '[[0, 1, 2, 3], ["key=value", ...]]' ...`
 """
 
 import json
@@ -50,13 +50,13 @@ def options(folder):
 
 
 def rows(draw, informative):
-    """One session of one group is lost, so that verl pads; one has no score. Later groups score 0."""
+    """One session of one group is lost, so that verl pads; one has no score. Others score 0."""
     found = []
     for g in range(PROMPTS):
         prompt = torch.randint(2, VOCABULARY, (3 + g,), generator=draw)
         for k in range(K - (g == 0)):
             response = torch.randint(2, VOCABULARY, (2 + (5 * g + 3 * k) % 7,), generator=draw)
-            score = float("nan") if (g, k) == (1, 2) else float((g + k) % 2 and g < informative)
+            score = float("nan") if (g, k) == (1, 2) else float((g + k) % 2 and g in informative)
             found.append((f"uid{g}", k, prompt, response, score))
     return found
 

@@ -97,7 +97,7 @@ def main(rank, folder, port):
     cpu_platform.use()
     torch.distributed.init_process_group("gloo")
     objective = chosen("tpo", {"score": "mean"}, 0.0, "")
-    found = rows(torch.Generator().manual_seed(0), PROMPTS)
+    found = rows(torch.Generator().manual_seed(0), range(PROMPTS))
     exact = Exact(folder, found, objective)
     stored, keys = with_padding(found)
     where = {f"uid{g}_{k}_0": (g, k) for g in range(PROMPTS) for k in range(K)}

@@ -7,6 +7,7 @@ does not know (log-probs of rows that it has not scored) reads 0; `coupled` says
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import torch
@@ -47,10 +48,11 @@ class Generation:
     fit: Fit | None = None
     watched: bool = False
     """whether its first fit was looked at for warnings"""
-    trained: int = 0
-    """micro-batches of it that were trained on, over all passes"""
-    moved: bool = False
-    """whether a step of the first pass over it had a gradient"""
+
+    @cached_property
+    def speaks(self) -> bool:
+        """Whether its scores ask the policy to move: at the snapshot a coefficient is not 0."""
+        return bool(self.fitted(self.group.log_probs_old).coefficients.any())
 
     @property
     def shape(self) -> tuple[int, int, int]:

@@ -237,7 +237,7 @@ _WORDS = {
 def changed(before: Mapping[str, Any], asked: Mapping[str, Any]) -> list[str]:
     """The options that decide a run and are not what they were when it was started.
 
-    One that there was not yet had its default.
+    One that there was not yet had its default, or what `as_it_was` says.
     """
     was = {**_USUAL, **as_it_was(before)}
     return [k for k in asked if asked[k] != was[k] and k not in MAY_CHANGE]

@@ -26,8 +26,6 @@ class Part(NamedTuple):
     inputs: dict[str, Any]
     rows: torch.Tensor
     c: torch.Tensor
-    first: bool
-    """whether it is of the first pass over its generation"""
 
 
 class SkipSteps(TrainerCallback):  # type: ignore[misc]
@@ -53,16 +51,14 @@ class SkipSteps(TrainerCallback):  # type: ignore[misc]
         c: torch.Tensor,
     ) -> None:
         """Note a micro-batch, and its groups that are broken already."""
-        first = generation.trained < self.trainer.args.steps_per_generation
-        generation.trained += 1
-        self._parts.append(Part(generation, inputs, rows, c, first))
+        self._parts.append(Part(generation, inputs, rows, c))
         if not torch.isfinite((log_probs * c).sum()):
             self._broken += [(generation, g) for g in generation.broken(rows, log_probs, c)]
 
     def on_pre_optimizer_step(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         """Skip or let pass."""
         broken, moving = self._broken_and_moving()
-        silent = self._silent(moving) and args.skip_silent and not broken
+        silent = args.skip_silent and not broken and not moving
         if broken:
             self._skip(state.global_step)
         if silent:
@@ -72,24 +68,27 @@ class SkipSteps(TrainerCallback):  # type: ignore[misc]
         self._parts, self._broken = [], []
 
     def _broken_and_moving(self) -> tuple[bool, bool]:
-        """Whether a gradient of any rank is not finite, and whether one is not zero."""
+        """Whether a gradient of any rank is not finite, and whether one is not zero.
+
+        In a batch that asks for nothing, passes after the first may leave a gradient of rounding errors.
+        """
         accelerator = self.trainer.accelerator
         gradients = [p.grad for p in self.trainer.model.parameters() if p.grad is not None]
         norms = torch.zeros(1, device=accelerator.device)
         if gradients:
             norms = torch.stack([norm.float() for norm in torch._foreach_norm(gradients)])
-        unseen = torch.tensor(not gradients, device=norms.device)  # an engine that steps by itself
-        found = torch.stack([~norms.isfinite().all(), norms.any() | unseen]).float()
+        asked = getattr(self.trainer, "aux_loss_enabled", False) or any(
+            part.generation.speaks for part in self._parts
+        )
+        unseen = not gradients  # an engine that steps by itself
+        found = torch.stack([~norms.isfinite().all(), norms.any() & asked | unseen]).float()
         broken, moving = accelerator.reduce(found, reduction="sum").tolist()
         return broken > 0, moving > 0
 
-    def _silent(self, moving: bool) -> bool:
-        """No gradient, or, after a first pass without one, no more than rounding leaves."""
-        for part in self._parts:
-            part.generation.moved |= moving and part.first
-        return not (moving and any(part.generation.moved for part in self._parts))
-
     def _drop(self) -> None:
+        args, accelerator = self.trainer.args, self.trainer.accelerator
+        if args.fp16 and not args.max_grad_norm:
+            accelerator.unscale_gradients()  # its scaler steps only where it has seen gradients
         for parameter in self.trainer.model.parameters():
             parameter.grad = None
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 import transfer_queue as tq
-from omegaconf import open_dict
+from omegaconf import OmegaConf, open_dict
 from tensordict import TensorDict
 from transfer_queue import KVBatchMeta
 from verl.trainer.ppo.v1 import (
@@ -56,7 +56,8 @@ class Objectives(PPOTrainer):  # type: ignore[misc]
         self._watch = Watch(self.settings.patience, self.objective)
         self._rollouts: Rollouts | None = None
         actor = config.actor_rollout_ref.actor
-        own_gradient = actor.use_kl_loss or actor.entropy_coeff
+        further_losses = OmegaConf.select(config, "actor_rollout_ref.model.mtp.enable_train")
+        own_gradient = actor.use_kl_loss or actor.entropy_coeff or further_losses
         self._skips = self.settings.skip_silent and not own_gradient
         super().__init__(config)
 
@@ -106,11 +107,13 @@ class Objectives(PPOTrainer):  # type: ignore[misc]
             return super()._update_actor(batch, metrics)
         found: dict[str, list[float]] = {}
         parts = self._parts(batch)
+        updated = False
         for update in range(self.updates.total):
-            part, moves = self._refreshed(batch, parts[update % len(parts)], update)
+            part, moves = self._refreshed(batch, parts[update % len(parts)], updated)
             if self._skips and not moves:
                 metrics["tpo/silent_steps"] += 1
                 continue
+            updated = True
             own: dict[str, Any] = {}
             super()._update_actor(part, own)
             for name, value in own.items():
@@ -146,7 +149,7 @@ class Objectives(PPOTrainer):  # type: ignore[misc]
         return [rows[i] for share in shares for i in share]
 
     def _refreshed(
-        self, batch: KVBatchMeta, rows: list[int], update: int
+        self, batch: KVBatchMeta, rows: list[int], updated: bool
     ) -> tuple[KVBatchMeta, bool]:
         """The batch of one update, with the advantages of the policy as it is now, and whether one is not 0."""
         part = KVBatchMeta(
@@ -158,7 +161,7 @@ class Objectives(PPOTrainer):  # type: ignore[misc]
         )
         assert self._rollouts is not None
         policy = None
-        if update:
+        if updated:
             part.extra_info.update(
                 calculate_entropy=False,
                 compute_loss=False,
