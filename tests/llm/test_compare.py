@@ -4,7 +4,6 @@ import contextlib
 import json
 import os
 import re
-import shlex
 import signal
 import subprocess
 import sys
@@ -19,15 +18,14 @@ import pytest
 pytest.importorskip("trl")
 
 from tiny_training import flags
-from tpo.cli import main, parser
+from tpo.cli import main
 from tpo.cli.train_lines import timed as timed_lines
 from tpo.cli.train_lines import tuned as tuned_lines
 from tpo.llm import comparison, summary
 from tpo.llm.methods import method, methods
-from tpo.llm.plan import Plan, planned, read
-from tpo.llm.recipe import Recipe, changed
+from tpo.llm.plan import Plan, planned
+from tpo.llm.recipe import Recipe
 from tpo.llm.trl_options import config
-from tpo.results.files import write_json
 
 METHODS = "tpo,tpo:eta=0.5:score=mean,grpo:iterations=2"
 
@@ -56,29 +54,6 @@ def test_a_method_has_one_name_however_it_is_spelled() -> None:
     assert made.learning_rate == 1e-3
     assert config(made).skip_silent
     assert not config(method("grpo:skip_silent=false").applied(base)).skip_silent
-
-
-def test_an_option_that_there_was_not_yet_had_its_default() -> None:
-    before = Recipe("m", "gsm8k", batches=3).plain()
-    del before["max_grad_norm"]
-    assert changed(before, Recipe("m", "gsm8k", batches=3).plain()) == []
-    assert changed(before, Recipe("m", "gsm8k", batches=3, max_grad_norm=2.0).plain()) == [
-        "max_grad_norm"
-    ]
-
-
-def test_a_run_that_is_older_than_skip_silent_did_not_skip(tmp_path: Path) -> None:
-    now = Recipe("m", "gsm8k", batches=3).plain()
-    before = {k: v for k, v in now.items() if k != "skip_silent"}
-    assert changed(before, now) == ["skip_silent"]
-    assert changed(before, {**now, "skip_silent": False}) == []
-    plan = {"methods": ["tpo", "grpo"], "seeds": 1, "tuning": {}}
-    for noted, told in ((before, True), (now, False)):
-        write_json(tmp_path / "comparison.json", {"plan": {**plan, "recipe": noted}})
-        command = read(tmp_path).command
-        assert ("--no-skip-silent" in command) == told
-        asked = vars(parser().parse_args(shlex.split(command)[1:]))
-        assert asked.get("skip_silent", True) != told
 
 
 @pytest.mark.parametrize(

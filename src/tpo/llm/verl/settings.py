@@ -14,6 +14,7 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 
 from tpo.checks import close_match
 from tpo.llm.choice import chosen
+from tpo.llm.recipe import of_kind
 from tpo.objectives import Objective
 
 SECTION = "trainer.v1.tpo"
@@ -84,10 +85,7 @@ def read(config: DictConfig) -> Settings:
             hint = close_match(name, names)
             raise ValueError(f"{SECTION} has no option {name!r}.{hint} Options: {', '.join(names)}")
     settings = Settings(**{str(k): v for k, v in given.items()})
-    if not isinstance(settings.skip_silent, bool):
-        raise ValueError(
-            f"{SECTION}.skip_silent is {settings.skip_silent!r}, expected true or false"
-        )
+    of_kind("bool", f"{SECTION}.skip_silent", settings.skip_silent)
     settings.build()
     return settings
 
