@@ -126,6 +126,16 @@ def _top(part: Loaded) -> np.ndarray:
     return part.arrays["surplus"][:, -1]
 
 
+def _largest(part: Loaded) -> np.ndarray:
+    """[seeds] the largest surplus of any bin that has examples."""
+    return np.asarray(np.nanmax(part.arrays["surplus"], axis=-1))
+
+
+def _growth(part: Loaded) -> np.ndarray:
+    """[seeds] the smallest rise of the surplus from one bin to the next, of bins with examples."""
+    return np.array([np.diff(x[~np.isnan(x)]).min(initial=np.inf) for x in part.arrays["surplus"]])
+
+
 def _surplus_row(part: Loaded, published: Published | None) -> dict[str, Any]:
     top = _top(part)
     top = top[~np.isnan(top)]
@@ -145,7 +155,10 @@ def _surplus_row(part: Loaded, published: Published | None) -> dict[str, Any]:
 
 
 def _surplus_outcome(part: Loaded) -> Outcome:
-    return Outcome(part.coords, part.method, part.label, part.done, lambda _: _top(part))
+    measured = {"surplus": _top, "largest surplus": _largest, "smallest growth": _growth}
+    return Outcome(
+        part.coords, part.method, part.label, part.done, lambda metric: measured[metric](part)
+    )
 
 
 def _table(found: list[dict[str, Any]]) -> dict[str, Any]:

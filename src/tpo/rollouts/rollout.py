@@ -87,25 +87,34 @@ class Rollout:
         contexts: Contexts,
         key: jax.Array,
         lanes: Lanes = ALONE,
+        judges: tuple[Params, Params] | None = None,
     ) -> Batch:
-        """Sample, score and arrange; with lanes, the contexts are those of this one."""
+        """Sample, score and arrange; with lanes, the contexts are those of this one.
+
+        judges: the two policies of an "expected" baseline, where they are not the one that acts.
+        """
         inputs, answer = contexts
         drawn = sample(policy, params, inputs, self.shape(task), key, lanes)
         rewards = task.rewards(answer, drawn.taken)
         all_log_probs = jax.nn.log_softmax(policy.prefill(params, inputs)[0])
-        baseline = self._baseline(all_log_probs)
+        pair = (all_log_probs, all_log_probs)
+        if judges is not None and self.baseline == "expected":
+            first, second = (jax.nn.log_softmax(policy.prefill(p, inputs)[0]) for p in judges)
+            pair = (first, second)
+        baseline = self._baseline(*pair)
         scored = self.rule.score(Drawn(drawn, rewards, all_log_probs, baseline, task, answer))
         merged = self.rule.many == "streams" and task.length > 1
         paths = distinct(inputs, drawn.taken, task.actions) if merged else every(drawn.taken)
         group = self._group(lanes.whole(scored), lanes.whole(baseline))
         return Batch(group, inputs, scored.candidates, paths, lanes.whole(rewards))
 
-    def _baseline(self, log_probs: jax.Array) -> jax.Array | None:
+    def _baseline(self, first: jax.Array, second: jax.Array) -> jax.Array | None:
+        """[B] the number, or Σ_a first(a)·second(a): how often guesses of the two policies agree."""
         if self.baseline is None:
             return None
         if isinstance(self.baseline, str):
-            return jnp.exp(2 * log_probs).sum(-1)
-        return jnp.full(log_probs.shape[0], self.baseline, log_probs.dtype)
+            return jnp.exp(first + second).sum(-1)
+        return jnp.full(first.shape[0], self.baseline, first.dtype)
 
     def _group(self, scored: Scored, baseline: jax.Array | None) -> Group:
         scores = self.rule.arrange(scored.scores)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
 
@@ -89,15 +89,15 @@ def _softmax(x: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Mechanism(Computation):
-    """Surplus gain of a method's expected update, by concentration of the wrong mass.
+    """Surplus gain of a method's expected update g over beta_sym(p)·(e_y - pi), by concentration.
 
-    A network is trained by TPO for `episodes` steps; on each misclassified test image the expected
-    update of `method` in logit space gains p_y to first order by g·dp_y. Subtracted is the same gain
-    with the wrong mass spread evenly over the wrong classes. Arrays: surplus, gain [seeds, bins],
-    NaN in empty bins; count [seeds, bins].
+    The method trains a network for `episodes` steps; on each misclassified test image its expected
+    update g in logit space raises p_y to first order by g·dp_y. Subtracted is the gain of the symmetric
+    surrogate at the same policy (`symmetric_beta`). Arrays: surplus, gain [seeds, bins], NaN in
+    empty bins; count [seeds, bins]. Source: arXiv 2604.06159, Fig. 5b and appendix C.
     """
 
-    name: ClassVar[str] = "mechanism"
+    name: ClassVar[str] = "surplus gain"
 
     method: str
     data: str
@@ -107,23 +107,22 @@ class Mechanism(Computation):
     seeds: int
 
     def arrays(self) -> Curves:
-        found = [self._one(seed) for seed in range(self.seeds)]
+        found = [self._binned(*policy) for policy in self._policies()]
         return {name: np.stack([one[name] for one in found]) for name in found[0]}
 
-    def _one(self, seed: int) -> Curves:
-        pi, y = self._policy(seed)
+    def _binned(self, pi: np.ndarray, y: np.ndarray) -> Curves:
         wrong = pi.argmax(-1) != y
         pi, y = pi[wrong], y[wrong]
         gain = first_order_gain(self.method, pi, y)
-        surplus = gain - first_order_gain(self.method, symmetric(pi, y), y)
+        surplus = gain - symmetric_gain(self.method, pi, y)
         c = concentration(pi, y)
         index = np.digitize(c, BINS[1:-1])
         names = {"surplus": surplus, "gain": gain}
         binned = {k: np.array([_mean(v[index == i]) for i in range(4)]) for k, v in names.items()}
         return {**binned, "count": np.bincount(index, minlength=4)}
 
-    def _policy(self, seed: int) -> tuple[np.ndarray, np.ndarray]:
-        """[N, A] the trained network's policy on the test images, and their labels."""
+    def _policies(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """For each seed [N, A] the trained network's policy on the test images, and their labels."""
         from tpo.policies import MLP
         from tpo.tasks import Digits
         from tpo.training import Budget, Cell, Optimiser
@@ -132,7 +131,7 @@ class Mechanism(Computation):
         task = Digits(self.data)
         data = task.load()
         policy = MLP(task.observes[1], task.actions, self.hidden)
-        cell = Cell(task, bandit_method("tpo"), Budget(self.batch, self.episodes),
+        cell = Cell(task, bandit_method(self.method), Budget(self.batch, self.episodes),
                     Optimiser("adam", 1e-3), policy=policy)  # fmt: skip
         learner = Learner(cell, block=self.batch)
 
@@ -142,10 +141,11 @@ class Mechanism(Computation):
                 0, self.episodes, lambda i, s: learner.episode(s, data, jnp.int32(i))[0], state
             )
 
-        params = jax.jit(trained)(data, jnp.uint32(seed)).params
-        held_out = task.held_out(data)
-        pi = jax.nn.softmax(policy.prefill(params, held_out.inputs)[0])
-        return np.asarray(pi, float), np.asarray(held_out.answer)
+        train, held_out = jax.jit(trained), task.held_out(data)
+        for seed in range(self.seeds):
+            params = train(data, jnp.uint32(seed)).params
+            pi = jax.nn.softmax(policy.prefill(params, held_out.inputs)[0])
+            yield np.asarray(pi, float), np.asarray(held_out.answer)
 
 
 def _mean(x: np.ndarray) -> float:
@@ -164,6 +164,22 @@ def symmetric(pi: np.ndarray, y: np.ndarray) -> np.ndarray:
     right = pi[np.arange(len(y)), y][:, None]
     correct = np.eye(pi.shape[1], dtype=bool)[y]
     return np.where(correct, right, (1 - right) / (pi.shape[1] - 1))
+
+
+def symmetric_beta(method: str, pi: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """beta_sym(p) = p·(w_y - w_wrong), [N]: with all wrong classes alike E[g] is beta_sym·(e_y - pi)."""
+    even, correct = symmetric(pi, y), np.eye(pi.shape[1])[y]
+    weights = WEIGHTS[method](even, correct) * np.ones_like(pi)
+    right = (weights * correct).sum(-1)
+    wrong = (weights * (1 - correct)).sum(-1) / (pi.shape[1] - 1)
+    return np.asarray((even * correct).sum(-1) * (right - wrong))
+
+
+def symmetric_gain(method: str, pi: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """dp_y·beta_sym(p)(e_y - pi) = p·beta_sym(p)·‖e_y - pi‖², [N]: the surrogate's gain at this policy."""
+    correct = np.eye(pi.shape[1])[y]
+    square = ((correct - pi) ** 2).sum(-1)
+    return np.asarray((pi * correct).sum(-1) * symmetric_beta(method, pi, y) * square)
 
 
 def first_order_gain(method: str, pi: np.ndarray, y: np.ndarray) -> np.ndarray:

@@ -38,18 +38,28 @@ def sequences(settings: Mapping[str, Any], method: str) -> Cell:
 
 
 def images(settings: Mapping[str, Any], method: str) -> Cell:
-    """Digits as a bandit with an MLP: data, hidden, B, test_every; D, the delay of the actor."""
+    """Digits as a bandit with an MLP: data, hidden, B, test_every.
+
+    D is the delay of the actor; `protocol` is whose baseline ("learner", "actor", "crossed"), or "uniform"
+    for a lag drawn from 0..D with the learner's.
+    """
     s = settings
     task = Digits(s["data"])
     name, _ = parse(method)
-    delay = s.get("D", 0)
+    delay, protocol = s.get("D", 0), s.get("protocol", "learner")
+    uniform = protocol == "uniform"
     return Cell(
         task,
         bandit_method(method),
         Budget(s["B"], s["episodes"], s["seeds"]),
         Optimiser("adam", s["learning_rate"]),
         policy=MLP(task.observes[1], task.actions, tuple(s["hidden"])),
-        staleness=Staleness(delay, anchor="learner" if delay and name == "tpo" else "actor"),
+        staleness=Staleness(
+            delay,
+            uniform=bool(delay) and uniform,
+            anchor="learner" if delay and name == "tpo" else "actor",
+            baseline="learner" if uniform else protocol,
+        ),
         measures=Measures(evaluate_every=s["test_every"]),
     )
 
@@ -85,7 +95,7 @@ def many_contexts(settings: Mapping[str, Any], method: str) -> Cell:
 
 
 def mechanism(settings: Mapping[str, Any], method: str) -> Mechanism:
-    """The surplus gain of a method's expected update on a network that TPO has trained."""
+    """The surplus gain of a method's expected update on a network that the method has trained."""
     s = settings
     if method not in WEIGHTS:
         raise ValueError(

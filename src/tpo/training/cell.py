@@ -49,23 +49,40 @@ class Budget:
                 raise ValueError(f"{name} is {getattr(self, name)}, expected at least 1")
 
 
+BASELINES = ("learner", "actor", "crossed")
+
+
 @dataclass(frozen=True)
 class Staleness:
     """The actor has the learner's parameters of `delay` episodes ago.
 
     uniform: the lag is drawn from 0..delay each episode. anchor: whose log-probs the objective calls
     old: the "actor"'s (ratios then correct for the lag) or the "learner"'s (as TPO's target wants).
+    baseline: whose probabilities make an expected-reward baseline, with mu the actor's and pi the learner's:
+    "learner", Σ pi²; "actor", Σ mu²; "crossed", Σ mu·pi, the learner's expected reward of the actor's guess.
     """
 
     delay: int = 0
     uniform: bool = False
     anchor: str = "actor"
+    baseline: str = "learner"
 
     def __post_init__(self) -> None:
         if self.delay < 0:
             raise ValueError(f"delay is {self.delay}, expected 0 or more episodes")
         if self.anchor not in ("actor", "learner"):
             raise ValueError(f"anchor is {self.anchor!r}, expected 'actor' or 'learner'")
+        if self.baseline not in BASELINES:
+            raise ValueError(
+                f"baseline is {self.baseline!r}, expected one of {', '.join(map(repr, BASELINES))}"
+            )
+
+    def to_json(self) -> dict[str, Any]:
+        """The fields; without a delay no `baseline`, since actor and learner are one."""
+        plain = asdict(self)
+        if not self.delay:
+            del plain["baseline"]
+        return plain
 
 
 @dataclass(frozen=True)
@@ -126,6 +143,7 @@ class Cell:
         own = {f.name: getattr(self, f.name) for f in fields(self)}
         plain = {k: asdict(v) for k, v in own.items() if k not in ("task", "policy")}
         plain["method"]["options"] = dict(self.method.options)
+        plain["staleness"] = self.staleness.to_json()
         return {"task": described(self.task), "policy": described(self.acting), **plain}
 
     @staticmethod

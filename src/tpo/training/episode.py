@@ -64,7 +64,9 @@ class Learner:
         for_contexts, for_actions, for_lag = jax.random.split(key, 3)
         contexts = self.lanes.own(task.contexts(data, for_contexts, cell.budget.batch))
         actor, past = self._actor(state, index, for_lag)
-        batch = cell.method.rollout.gather(policy, actor, task, contexts, for_actions, self.lanes)
+        batch = cell.method.rollout.gather(
+            policy, actor, task, contexts, for_actions, self.lanes, self._judges(state, actor)
+        )
         if cell.staleness.delay and cell.staleness.anchor == "learner":
             batch = self._anchored(state.params, batch)
         objective = cell.method.build()
@@ -91,6 +93,16 @@ class Learner:
         slot = index % (delay + 1)
         past = jax.tree.map(lambda old, new: old.at[slot].set(new), state.past, state.params)
         return jax.tree.map(lambda x: x[(index - lag) % (delay + 1)], past), past
+
+    def _judges(self, state: State, actor: Params) -> tuple[Params, Params] | None:
+        """The two policies whose agreement is the expected-reward baseline; None where no actor lags."""
+        if state.past is None:
+            return None
+        return {
+            "learner": (state.params, state.params),
+            "actor": (actor, actor),
+            "crossed": (actor, state.params),
+        }[self.cell.staleness.baseline]
 
     def _anchored(self, params: Params, batch: Batch) -> Batch:
         """The batch with the learner's own log-probs as the old ones."""
