@@ -117,10 +117,10 @@ def positive(name: str, value: float) -> None:
         raise ValueError(f"{name} is {value!r}, expected a finite number above 0")
 
 
-def finite(xp: Namespace, name: str, x: Array) -> None:
+SCORER = "mark those candidates invalid with a mask (valid=... in a Group) or fix the scorer"
+
+
+def finite(xp: Namespace, name: str, x: Array, advice: str = SCORER) -> None:
     """No NaN and no infinity, where the values are known (they are not while JAX traces)."""
     if not xp.known_finite(x):
-        raise ValueError(
-            f"{name} holds NaN or infinity: mark those candidates invalid with a mask "
-            "(valid=... in a Group) or fix the scorer"
-        )
+        raise ValueError(f"{name} holds NaN or infinity: {advice}")

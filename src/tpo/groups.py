@@ -12,8 +12,11 @@ from tpo.arrays import Array, Namespace, namespace
 LOW = -1e30
 """Stands in for the log-score of a masked candidate: exp(LOW) is 0 and LOW is finite."""
 
-NO_SPREAD = 1e-19
-"""A sigma below this counts as none: its square underflows in float32."""
+TOLERANCE = 5e-7
+"""Scores of a group that differ by at most this part of the largest are equal: float32 rounds by 1e-7."""
+
+SMALLEST, LARGEST = 1e-15, 1e15
+"""Differences outside are rescaled before they are squared, which float32 would not hold."""
 
 
 def masked(xp: Namespace, x: Array, mask: Array | None, fill: float = 0.0) -> Array:
@@ -36,39 +39,68 @@ def count(xp: Namespace, mask: Array | None, like: Array) -> Array | float:
 def shifted(xp: Namespace, scores: Array, mask: Array | None) -> Array:
     """Scores minus one of their own group, masked ones 0: exactly 0 throughout a constant group.
 
-    Means and sigmas are taken of this, so that rounding cannot invent a signal where there is none.
+    A group is constant where its scores differ by at most TOLERANCE of the largest. Means and sigmas are
+    taken of this, so that rounding cannot invent a signal where there is none.
     """
+    if 0 in scores.shape:
+        return scores
+    scores = masked(xp, scores, mask)
     if mask is None:
-        return scores - scores[..., :1]
-    lowest = xp.amin(xp.where(mask, scores, -LOW), axis=-1, keepdims=True)
-    return xp.where(mask, scores - lowest, 0.0)
+        x = scores - scores[..., :1]
+    else:
+        lowest = xp.amin(xp.where(mask, scores, -LOW), axis=-1, keepdims=True)
+        x = xp.where(mask, scores - lowest, 0.0)
+    return xp.where(largest(xp, x) <= rounding(xp, scores), 0.0, x)
+
+
+def largest(xp: Namespace, x: Array) -> Array:
+    """[..., 1] the largest absolute value over the group."""
+    return xp.amax(xp.abs(x), axis=-1, keepdims=True)
+
+
+def rounding(xp: Namespace, scores: Array) -> Array:
+    """[..., 1] the difference up to which two scores of a group are equal."""
+    return TOLERANCE * largest(xp, scores)
 
 
 def constant(xp: Namespace, scores: Array, mask: Array | None) -> Array:
-    """[...] bool: all candidates of the group score alike (or none counts)."""
-    return xp.amax(xp.abs(shifted(xp, scores, mask)), axis=-1) == 0
+    """[...] bool: all candidates of the group score alike, to rounding (or none counts)."""
+    return largest(xp, shifted(xp, scores, mask))[..., 0] == 0
 
 
-def standardize(scores: Array, mask: Array | None = None) -> Array:
+def standardize(scores: Array, mask: Array | None = None, sigma_floor: float = 0.0) -> Array:
     r"""u = (s - mean)/sigma over the last axis, population sigma; 0 where the group is constant.
 
-    .. math:: u_i = \frac{s_i - \bar s}{\sigma}, \qquad \sigma^2 = \frac{1}{K}\sum_i (s_i - \bar s)^2
+    .. math:: u_i = \frac{s_i - \bar s}{\max(\sigma, \sigma_{floor})}, \qquad
+              \sigma^2 = \frac{1}{K}\sum_i (s_i - \bar s)^2
 
     scores: [..., K], mask: [..., K] bool, True where a candidate counts. Masked candidates get 0.
+    Scores that differ by at most 5e-7 of the largest are equal: such a difference is rounding.
+    sigma_floor: the least that is divided by, so that a group of nearly equal scores has a small u.
     TRL divides by the sample sigma + 1e-4 and verl by the sample sigma + 1e-6; this is neither.
     Source: TPO, arXiv 2604.06159, appendix A.
     """
     xp = checks.grouped(mask, scores=scores)
+    if not 0 <= sigma_floor < float("inf"):
+        raise ValueError(f"sigma_floor is {sigma_floor!r}, expected a finite number, 0 or above")
     scores = masked(xp, scores, mask)
     checks.finite(xp, "scores", scores)
-    return z_scores(xp, scores, mask)
+    return z_scores(xp, scores, mask, sigma_floor)
 
 
-def z_scores(xp: Namespace, scores: Array, mask: Array | None) -> Array:
+def z_scores(xp: Namespace, scores: Array, mask: Array | None, sigma_floor: float = 0.0) -> Array:
     """`standardize` without its checks, for arrays that come from a `Group`."""
     x = shifted(xp, scores, mask)
+    if 0 in x.shape:
+        return x
+    size = largest(xp, x)
+    plain = (size == 0) | ((size > SMALLEST) & (size < LARGEST))
+    unit = xp.where(plain, 1.0, size)
+    x = x / unit
     mean, sigma = moments(xp, x, mask)
-    return masked(xp, (x - mean) / xp.clip(sigma, NO_SPREAD, None), mask)
+    if sigma_floor:
+        sigma = xp.where(sigma * unit > sigma_floor, sigma, sigma_floor / unit)
+    return masked(xp, (x - mean) / xp.where(sigma > 0, sigma, 1.0), mask)
 
 
 def centred_scores(xp: Namespace, scores: Array, mask: Array | None) -> Array:
@@ -95,6 +127,17 @@ _AXES = {"valid": 2, "baseline": 1, "tasks": 1}
 
 _EXACT = ("mask", "valid", "tasks")
 """Fields that are no floating-point numbers."""
+
+
+TOKENS = (
+    "mark tokens that were not sampled False in mask=..., and sampled ones have a finite log-prob"
+)
+
+_ADVICE = {
+    "scores": checks.SCORER,
+    "baseline": "give every context a finite number",
+}
+"""What to do about NaN or infinity in a field; in the others it is a token's."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,7 +179,9 @@ class Group:
             _register_pytree()
         self._set(**{name: xp.stop_gradient(x) for name, x in given.items() if name not in _EXACT})
         self._clear_masked(xp)
-        checks.finite(xp, "scores", self.scores)
+        for name in given:
+            if name not in _EXACT:
+                checks.finite(xp, name, getattr(self, name), _ADVICE.get(name, TOKENS))
 
     def _check_types(self, given: dict[str, Array]) -> None:
         checks.floating(**{name: x for name, x in given.items() if name not in _EXACT})

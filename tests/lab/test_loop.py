@@ -200,6 +200,51 @@ def test_the_anchor_is_the_actors_or_the_learners_policy():
     assert np.abs(losers["actor"][2:] - losers["learner"][2:]).max() > 1e-3
 
 
+@pytest.mark.parametrize("baseline", ["learner", "actor", "crossed"])
+def test_whose_probabilities_make_the_expected_baseline(baseline):
+    """Σ pi², Σ mu² or Σ mu·pi, of the learner's pi and the lagging actor's mu."""
+    cell = Cell(
+        Digits(),
+        method("pg", 1),
+        Budget(4),
+        Optimiser("adam", 0.1),
+        staleness=Staleness(2, baseline=baseline),
+    )
+    learner, data = Learner(cell, block=4), cell.task.load()
+    state = learner.init(jnp.uint32(0))
+    for episode in range(3):
+        state, _ = learner.episode(state, data, jnp.int32(episode))
+    contexts = cell.task.contexts(data, jax.random.key(1), 4)
+    actor, _ = learner._actor(state, jnp.int32(3), jax.random.key(2))
+    batch = cell.method.rollout.gather(
+        cell.acting,
+        actor,
+        cell.task,
+        contexts,
+        jax.random.key(3),
+        judges=learner._judges(state, actor),
+    )
+
+    def probabilities(params):
+        return np.asarray(jax.nn.softmax(cell.acting.prefill(params, contexts.inputs)[0]))
+
+    mu, pi = probabilities(actor), probabilities(state.params)
+    expected = {"learner": pi * pi, "actor": mu * mu, "crossed": mu * pi}[baseline].sum(-1)
+    assert np.asarray(batch.group.baseline) == pytest.approx(expected, rel=1e-5)
+    assert np.abs((pi * pi).sum(-1) - (mu * mu).sum(-1)).max() > 1e-3
+
+
+def test_without_a_delay_the_baseline_is_no_part_of_a_cells_key():
+    plain = Cell(Digits(), method("pg", 1))
+    assert plain.key == replace(plain, staleness=Staleness(baseline="actor")).key
+    late = [replace(plain, staleness=Staleness(2, baseline=name)) for name in ("learner", "actor")]
+    assert late[0].key != late[1].key
+    assert [Cell.from_json(cell.to_json()).staleness.baseline for cell in late] == [
+        "learner",
+        "actor",
+    ]
+
+
 def test_evaluation_happens_every_so_often_on_held_out_digits():
     cell = Cell(Digits(), method("ce", 1), Budget(32, 10), Optimiser("adam"), measures=Measures(4))
     test_error = run(cell)["test_error"][0]
@@ -237,6 +282,7 @@ def test_diagnostics_by_hand():
         (lambda: Optimiser("adam", 0.0), "learning_rate is 0"),
         (lambda: Staleness(-1), "delay is -1"),
         (lambda: Staleness(anchor="both"), "anchor is 'both'"),
+        (lambda: Staleness(baseline="both"), "baseline is 'both', expected one of 'learner'"),
         (lambda: Measures(against="dg"), "against is 'dg'"),
         (lambda: Method(epochs=0), "epochs is 0"),
     ],

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import tpo
-from libraries import LIBRARIES, asarray, example, run
+from libraries import LIBRARIES, asarray, double, example, run
 
 NAMES = tpo.objectives()
 
@@ -153,3 +153,48 @@ def test_a_snapshot_that_is_not_detached_is_frozen_all_the_same(name: str) -> No
 def test_no_gradient_flows_through_a_target() -> None:
     x = torch.zeros(1, 3, requires_grad=True)
     assert not tpo.target(x, tpo.standardize(x + torch.arange(3.0))).requires_grad
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+@pytest.mark.parametrize("mask", [None, np.array([[True] * 8])])
+def test_rounding_is_no_signal(library: str, mask: np.ndarray | None) -> None:
+    # eight scores of one tenth, some by another way: they differ in the last bits of float32
+    tenth = np.float32(0.1)
+    scores = np.array([[tenth, tenth + np.float32(1e-8)] * 4], np.float32)
+    assert len(np.unique(scores)) == 2
+    given = (asarray(library, scores), asarray(library, mask))
+    assert (np.asarray(tpo.standardize(*given)) == 0).all()
+    group = tpo.Group(
+        log_probs_old=asarray(library, np.full((1, 8, 1), -1, np.float32)), scores=given[0]
+    )
+    assert not np.asarray(group.informative).any()
+    pooled = tpo.objective("tpo", ties="free").prepare(group)
+    assert np.asarray(pooled.same_outcome).all()
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+@pytest.mark.parametrize("size", [1e-30, 1e-8, 1.0, 1e20, 1e30])
+def test_scores_of_any_size_are_standardised(library: str, size: float) -> None:
+    # one success of four: u = (sqrt 3, -1/sqrt 3, ...)
+    scores = asarray(library, np.array([[1, 0, 0, 0]], np.float32) * np.float32(size))
+    u = np.asarray(tpo.standardize(scores))
+    np.testing.assert_allclose(u[0], [3**0.5, *[-(3**-0.5)] * 3], rtol=1e-6)
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_a_floor_under_sigma(library: str) -> None:
+    # sigma is .005 and .5: the first group is divided by .1 instead, the second as ever
+    with double(library):
+        scores = asarray(library, np.array([[0.01, 0.0], [1.0, 0.0]]))
+        u = np.asarray(tpo.standardize(scores, sigma_floor=0.1))
+        np.testing.assert_allclose(u, [[0.05, -0.05], [1, -1]])
+        group = tpo.Group(log_probs_old=asarray(library, np.full((2, 2, 1), -1.0)), scores=scores)
+        q = np.asarray(tpo.objective("tpo", sigma_floor=0.1).prepare(group).q)
+        np.testing.assert_allclose(q[0, 0] / q[0, 1], np.exp(0.1))
+        a = np.asarray(tpo.objective("grpo", sigma_floor=0.1).prepare(group).advantages)
+        np.testing.assert_allclose(a[..., 0], u)
+
+
+def test_a_floor_under_sigma_is_a_number_from_0_up() -> None:
+    with pytest.raises(ValueError, match="sigma_floor is -1"):
+        tpo.standardize(np.zeros((1, 2)), sigma_floor=-1)

@@ -277,12 +277,33 @@ def test_rloo_is_the_centred_score_times_k_over_k_minus_1(scores: np.ndarray) ->
 
 
 def test_trust_region_penalties_vanish_to_first_order() -> None:
-    # At r = 1 TRPO's penalty has slope 0, MDPO's the constant 1/t.
     plain = on_policy("reinforce")
     np.testing.assert_allclose(on_policy("trpo_penalty"), plain, atol=1e-12)
-    constant = on_policy("mdpo") - on_policy("mdpo", step=1e9)
-    present = constant[constant != 0]
-    np.testing.assert_allclose(present, present[0], rtol=1e-6)
+    np.testing.assert_allclose(on_policy("mdpo"), plain, atol=1e-12)
+
+
+def test_mdpo_pushes_the_only_success_up() -> None:
+    # r log r alone has slope 1/t at r = 1: 1 - 2/3 = 1/3 on the success, which pushed it down
+    fields = {
+        "log_probs_old": np.log([[[0.2], [0.5], [0.3]]]),
+        "scores": np.array([[1.0, 0.0, 0.0]]),
+    }
+    _, c, _ = run("numpy", tpo.objective("mdpo"), fields, fields["log_probs_old"])
+    np.testing.assert_allclose(c[0, :, 0], [-2 / 9, 1 / 9, 1 / 9])
+
+
+def test_importance_weights_average_over_candidates_as_reinforce_does() -> None:
+    # groups of three and of one: at r = 1 both give -A over the four candidates there are
+    fields = {
+        "log_probs_old": np.full((2, 3, 1), -1.0),
+        "scores": np.array([[1.0, 0.0, 0.5], [2.0, 0.0, 0.0]]),
+        "valid": np.array([[True, True, True], [True, False, False]]),
+    }
+    given = {"advantage": "score"}
+    _, c, _ = run("numpy", tpo.objective("pg_is", **given), fields, fields["log_probs_old"])
+    _, other, _ = run("numpy", tpo.objective("reinforce", **given), fields, fields["log_probs_old"])
+    np.testing.assert_allclose(c, other)
+    np.testing.assert_allclose(c[..., 0], [[-0.25, 0, -0.125], [-0.5, 0, 0]])
 
 
 def test_mt_grpo_without_tasks_is_grpo_masked() -> None:

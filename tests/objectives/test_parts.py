@@ -164,6 +164,34 @@ def test_gae_follows_its_recursion_on_long_sequences() -> None:
     close(tpo.gae(rewards, values, gamma=0.9, lam=0.95), expected)
 
 
+@pytest.mark.parametrize("lam", [0.0, 0.6, 1.0])
+def test_returns_pass_over_a_tools_tokens(on: Any, lam: float) -> None:
+    # the same as on the sequence without the masked tokens, for each of the three returns
+    rng = np.random.default_rng(3)
+    rewards, values, log_ratios, q = rng.standard_normal((4, 2, 7))
+    mask = np.array([[1, 1, 0, 0, 1, 0, 1], [0, 1, 1, 0, 1, 1, 0]]) > 0
+    rewards, values = np.where(mask, rewards, np.nan), np.where(mask, values, np.nan)
+
+    def compacted(x: np.ndarray) -> Any:
+        return on(np.stack([row[keep] for row, keep in zip(x, mask, strict=True)]))
+
+    def agree(got: Any, expected: Any) -> None:
+        close(np.asarray(got)[mask].reshape(2, 4), np.asarray(expected))
+        close(np.asarray(got)[~mask], 0)
+
+    every = [rewards, values, log_ratios, q]
+    short, long = [compacted(x) for x in every], [on(x) for x in every]
+    agree(tpo.gae(long[0], long[1], 0.9, lam, on(mask)), tpo.gae(short[0], short[1], 0.9, lam))
+    got = tpo.vtrace(long[2], long[0], long[1], 0.9, mask=on(mask))
+    expected = tpo.vtrace(short[2], short[0], short[1], 0.9)
+    agree(got.targets, expected.targets)
+    agree(got.advantages, expected.advantages)
+    agree(
+        tpo.retrace(long[2], long[0], long[3], long[1], 0.9, lam, on(mask)),
+        tpo.retrace(short[2], short[0], short[3], short[1], 0.9, lam),
+    )
+
+
 def test_length_adaptive_lambda(on: Any) -> None:
     # 1 - 1/(.05·100) = .8; up to 20 tokens it would be negative, and is 0.
     close(tpo.length_adaptive_lambda(on([100.0, 40.0, 20.0, 3.0])), [0.8, 0.5, 0, 0])

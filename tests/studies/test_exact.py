@@ -4,7 +4,15 @@ import numpy as np
 import pytest
 
 import tpo
-from tpo.studies.exact import WEIGHTS, concentration, first_order_gain, simplex, symmetric
+from tpo.studies.exact import (
+    WEIGHTS,
+    concentration,
+    first_order_gain,
+    simplex,
+    symmetric,
+    symmetric_beta,
+    symmetric_gain,
+)
 
 PI = np.array([[0.1, 0.81, *[0.09 / 8] * 8], [0.3, 0.2, *[0.5 / 8] * 8]])
 Y = np.array([0, 0])
@@ -53,11 +61,28 @@ def test_dgs_weight_is_the_objectives_own_coefficient():
         assert WEIGHTS["dg"](pi, correct)[0, action] == pytest.approx(-c)
 
 
-def test_tpo_gains_most_from_a_concentrated_mistake():
-    # by hand for the first row: gamma(.81)·.81·.1·((e_y - pi)·(pi - e_1)) dominates, about .07
-    surplus = first_order_gain("tpo", PI, Y) - first_order_gain("tpo", symmetric(PI, Y), Y)
-    assert surplus[0] == pytest.approx(0.07, abs=0.005)
-    assert surplus[0] > 10 * abs(surplus[1])
+def surplus(method):
+    return first_order_gain(method, PI, Y) - symmetric_gain(method, PI, Y)
+
+
+def test_the_coefficient_of_the_symmetric_surrogate():
+    # PG p, Group PG 6p with ten actions; where all wrong classes are alike the surrogate is the update itself
+    assert symmetric_beta("pg", PI, Y) == pytest.approx([0.1, 0.3])
+    assert symmetric_beta("group_pg", PI, Y) == pytest.approx([0.6, 1.8])
+    even = symmetric(PI, Y)
+    for method in WEIGHTS:
+        assert first_order_gain(method, even, Y) == pytest.approx(symmetric_gain(method, even, Y))
+
+
+def test_the_surplus_over_the_surrogate_at_the_same_policy():
+    # by hand for the first row, where pi = .1, .81, 8 times .01125 and ‖e_y - pi‖² = .81 + .6561 + .0010125:
+    # TPO's gain is dominated by gamma(.81)·.81·.1·((e_y - pi)·(pi - e_1)); PG and Group PG are their surrogates
+    assert surplus("pg") == pytest.approx([0, 0], abs=1e-15)
+    assert surplus("group_pg") == pytest.approx([0, 0], abs=1e-15)
+    assert (surplus("dg") < 0).all()
+    gained = surplus("tpo")
+    assert gained[0] == pytest.approx(0.0686, abs=5e-4)
+    assert gained[0] > 10 * gained[1] > 0
 
 
 def test_arrows_on_the_simplex_go_from_points_to_points_and_raise_the_right_one():

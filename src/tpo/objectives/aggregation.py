@@ -39,11 +39,15 @@ def token_weights(
     return tokens / (length or shape[-1]) / sizes(group) / n_contexts
 
 
-def candidate_weights(group: Group, mean: bool, drop: bool = False) -> Array | float:
-    """[B, K, 1], or a number: sum (or mean) over the group of one term per candidate, mean over contexts."""
+def candidate_weights(group: Group, over: str, drop: bool = False) -> Array | float:
+    """[B, K, 1], or a number: `token_weights` where a candidate has one term instead of one per token."""
     kept, n_contexts = contexts(group, drop)
-    weights = candidates(group) * kept / n_contexts
-    return weights / sizes(group) if mean else weights
+    weights = candidates(group) * kept
+    if over == "candidate":
+        return weights / total(group, weights, tuple(group.log_probs_old.shape[:2]))
+    if over == "group":
+        return weights / n_contexts
+    return weights / n_contexts / sizes(group)
 
 
 def present(group: Group, mask: Array | None) -> Array | float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from tpo.groups import Group
+from tpo.groups import Group, z_scores
 from tpo.objectives.advantages import advantage
 from tpo.objectives.aggregation import token_weights
 from tpo.objectives.base import Traits, choice, flag, inside_unit, nonnegative
@@ -23,6 +23,7 @@ class GRPO(ClippedObjective):
     Shapes: u [B, K]. `granularity="token"` is the form above (DeepSeekMath). `granularity="sequence"` is the
     TPO paper's baseline: one ratio per candidate, :math:`\exp\sum_t\log r_{it}`, summed over K with no 1/K,
     averaged over contexts. The KL is to `log_probs_ref`, or to the rollout snapshot without one.
+    `sigma_floor` is the least sigma that scores are divided by.
     `drop_constant` leaves zero-variance groups out of the loss and of the mean (`grpo_masked`).
 
     Edge cases: a zero-variance group has u = 0; its KL still acts, unless dropped.
@@ -38,13 +39,18 @@ class GRPO(ClippedObjective):
     clip: float = inside_unit(0.2)
     granularity: str = choice("token", "token", "sequence")
     drop_constant: bool = flag(False)
+    sigma_floor: float = nonnegative(0.0)
 
     def ratio_of(self) -> str:
         return self.granularity
 
     def signal(self, group: Group) -> Any:
         over = "sequence" if self.granularity == "token" else "group"
-        return ratio_signal(group, "z", self.granularity, over, self.drop_constant)
+        signal = ratio_signal(group, "z", self.granularity, over, self.drop_constant)
+        if not self.sigma_floor:
+            return signal
+        u = z_scores(group.xp, group.total, group.valid, self.sigma_floor)
+        return signal._replace(advantages=u[..., None])
 
     def walls(self) -> tuple[float, float]:
         return self.clip, self.clip

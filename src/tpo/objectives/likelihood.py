@@ -116,7 +116,7 @@ class REBEL(WeightedObjective):
 
     def signal(self, group: Group) -> Any:
         n = sizes(group)
-        weights = candidate_weights(group, mean=False) * 2.0 / (n - 1.0 + (n == 1.0))
+        weights = candidate_weights(group, "group") * 2.0 / (n - 1.0 + (n == 1.0))
         weights = weights + group.xp.zeros_like(group.log_probs_old[..., :1])
         return policy_signal(group, group.total[..., None], weights)
 

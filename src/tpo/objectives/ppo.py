@@ -116,15 +116,17 @@ class MDPO(RatioObjective):
     r"""Mirror descent: the surrogate minus a KL in the other direction, over several steps.
 
     .. math:: L = -\mathbb{E}_{\pi}[A] + \frac1t \mathrm{KL}(\pi\|\pi_{old}) \approx
-              \mathrm{mean}[-r A + \frac1t\, r\log r]
+              \mathrm{mean}[-r A + \frac1t (r\log r - r + 1)]
 
     Shapes: per token [B, K, T], summed over tokens, averaged over candidates. t is `step`.
 
-    Edge cases: at r = 1 the slope is -A + 1/t; the 1/t is the same for every sample and averages out.
+    Edge cases: at r = 1 the slope is -A, so the first step is the surrogate's.
 
     Source: Tomar et al., arXiv 2005.09814.
 
-    Deviates: t is fixed; the paper anneals it from 1 towards 0.
+    Deviates: t is fixed; the paper anneals it from 1 towards 0. The KL is estimated by r log r - r + 1. It is
+    as unbiased as r log r, never negative, and flat at r = 1. With r log r every sampled token is pushed down
+    by 1/t, which averages out over many samples and not over the few of a group.
     """
 
     traits: ClassVar[Traits] = Traits("ratio", group=False)
@@ -136,7 +138,8 @@ class MDPO(RatioObjective):
         return ratio_signal(group, self.advantage, "token", "candidate")
 
     def surrogate(self, xp: Namespace, x: Array, advantages: Array) -> Array:
-        return xp.exp(x) * (x / self.step - advantages)
+        r = xp.exp(x)
+        return (r * x - r + 1) / self.step - r * advantages
 
     def surrogate_slope(self, xp: Namespace, x: Array, advantages: Array) -> Array:
-        return xp.exp(x) * ((x + 1) / self.step - advantages)
+        return xp.exp(x) * (x / self.step - advantages)

@@ -115,5 +115,5 @@ def ratio_signal(
             f"advantage {name!r} is one number per token, and granularity {granularity!r} has one ratio "
             "per sequence: choose granularity='token' or an advantage per candidate such as 'z'"
         )
-    weights = candidate_weights(group, mean=over != "group", drop=drop)
+    weights = candidate_weights(group, over, drop)
     return policy_signal(group, advantage(group, name), weights)

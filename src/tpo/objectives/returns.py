@@ -23,6 +23,20 @@ def ahead(xp: Namespace, x: Array, steps: int) -> Array:
     return xp.concatenate((x[..., steps:], xp.zeros_like(x[..., :steps])), axis=-1)
 
 
+def following(xp: Namespace, x: Array, mask: Array | None) -> Array:
+    """y_t = x at the next unmasked token after t, 0 where none comes; x is 0 under the mask."""
+    if mask is None:
+        return ahead(xp, x, 1)
+    return ahead(xp, backward_recurrence(xp, x, xp.cast(~mask, x)), 1)
+
+
+def accumulated(xp: Namespace, delta: Array, decay: Array, mask: Array | None) -> Array:
+    """x_t = delta_t + decay_t·x at the next unmasked token; masked tokens are passed over and get 0."""
+    if mask is not None:
+        delta, decay = masked(xp, delta, mask), masked(xp, decay, mask, 1.0)
+    return masked(xp, backward_recurrence(xp, delta, decay), mask)
+
+
 def gae(
     rewards: Array,
     values: Array,
@@ -37,13 +51,13 @@ def gae(
 
     All [..., T]; the episode ends with the last unmasked token, where V is 0. `lam` may be an array [..., 1],
     one per candidate (see `length_adaptive_lambda`). λ = 0 is one-step TD, λ = 1 Monte Carlo minus V.
-    Masked tokens get 0; padding is expected at the end.
+    Masked tokens get 0, and time passes over them: padding at the end, a tool's answer in the middle.
     Source: Schulman et al., arXiv 1506.02438.
     """
     xp = checks.alike(mask, rewards=rewards, values=values)
     rewards, values = masked(xp, rewards, mask), masked(xp, values, mask)
-    delta = rewards + gamma * ahead(xp, values, 1) - values
-    return masked(xp, backward_recurrence(xp, delta, gamma * lam * xp.ones_like(delta)), mask)
+    delta = rewards + gamma * following(xp, values, mask) - values
+    return accumulated(xp, delta, gamma * lam * xp.ones_like(delta), mask)
 
 
 def length_adaptive_lambda(lengths: Array, alpha: float = 0.05) -> Array:
@@ -88,9 +102,9 @@ def vtrace(
     rewards, values = masked(xp, rewards, mask), masked(xp, values, mask)
     rho = _capped(xp, masked(xp, log_ratios, mask), rho_cap)
     c = _capped(xp, masked(xp, log_ratios, mask), c_cap)
-    delta = rho * (rewards + gamma * ahead(xp, values, 1) - values)
-    targets = masked(xp, values + backward_recurrence(xp, delta, gamma * c), mask)
-    advantages = rho * (rewards + gamma * ahead(xp, targets, 1) - values)
+    delta = rho * (rewards + gamma * following(xp, values, mask) - values)
+    targets = values + accumulated(xp, delta, gamma * c, mask)
+    advantages = rho * (rewards + gamma * following(xp, targets, mask) - values)
     return OffPolicyReturns(targets, masked(xp, advantages, mask))
 
 
@@ -121,9 +135,9 @@ def retrace(
     rewards, action_values = masked(xp, rewards, mask), masked(xp, action_values, mask)
     state_values = masked(xp, state_values, mask)
     c = lam * _capped(xp, masked(xp, log_ratios, mask), 1.0)
-    delta = rewards + gamma * ahead(xp, state_values, 1) - action_values
-    correction = backward_recurrence(xp, delta, gamma * ahead(xp, c, 1))
-    return masked(xp, action_values + correction, mask)
+    delta = rewards + gamma * following(xp, state_values, mask) - action_values
+    correction = accumulated(xp, delta, gamma * following(xp, masked(xp, c, mask), mask), mask)
+    return action_values + correction
 
 
 def _capped(xp: Namespace, log_ratios: Array, cap: float) -> Array:

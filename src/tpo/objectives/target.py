@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from tpo import checks
 from tpo.arrays import Array, Namespace
-from tpo.groups import LOW, Group, group_log_softmax, masked
+from tpo.groups import LOW, Group, group_log_softmax, masked, rounding
 from tpo.objectives.base import Objective
 
 SCORES = ("sum", "mean", "ratio", "mean_ratio")
@@ -139,9 +139,10 @@ class TargetSignal(NamedTuple):
 
 
 def same_outcome(group: Group) -> Array:
-    """[B, K, K] whether two candidates have exactly the same score."""
-    scores = masked(group.xp, group.total, group.valid)
-    return scores[..., :, None] == scores[..., None, :]
+    """[B, K, K] whether two candidates have the same score, to rounding."""
+    xp, scores = group.xp, masked(group.xp, group.total, group.valid)
+    apart = xp.abs(scores[..., :, None] - scores[..., None, :])
+    return apart <= rounding(xp, scores)[..., None]
 
 
 def by_outcome(xp: Namespace, log_p: Array, same: Array | None) -> Array:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from tpo.groups import Group, masked, z_scores
-from tpo.objectives.base import Traits, choice, flag, positive
+from tpo.objectives.base import Traits, choice, flag, nonnegative, positive
 from tpo.objectives.target import (
     SCORES,
     TargetObjective,
@@ -29,6 +29,8 @@ class TPO(TargetObjective):
     `score` makes that log-score from token log-probs: `sum` (the paper), `mean` over tokens, `ratio` (the
     sum of log-ratios to the rollout snapshot, so p_old is uniform) or `mean_ratio`. Completions of more
     than a few tokens want one of the last three: under the sum p_old is nearly one-hot.
+    `sigma_floor` is the least sigma that scores are divided by, so that a group of nearly equal scores has a
+    target near p_old.
     `anchor=False` drops p_old from the target (the ablation `tpo_no_anchor`).
     `ties="free"` (named `tpo_outcomes`) fits outcomes: candidates of exactly one score are taken together, and
     how they divide their mass is no longer held to p_old. With Q and P the sums of q and p over an outcome the
@@ -50,11 +52,12 @@ class TPO(TargetObjective):
     score: str = choice("sum", *SCORES)
     anchor: bool = flag(True)
     ties: str = choice("held", "held", "free")
+    sigma_floor: float = nonnegative(0.0)
 
     def signal(self, group: Group) -> Any:
         xp = group.xp
         rule = score_rule(group, self.score)
-        u = z_scores(xp, group.total, group.valid)
+        u = z_scores(xp, group.total, group.valid, self.sigma_floor)
         log_p_old = (
             log_scores_of(xp, group.log_probs_old, rule) if self.anchor else xp.zeros_like(u)
         )

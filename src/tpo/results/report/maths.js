@@ -6,7 +6,7 @@ globalThis.tpo = globalThis.tpo || {};
 
 tpo.maths = (() => {
   const LIMIT = 20; // log-ratios are clamped to ±20, as in tpo.objectives.kl
-  const NO_SPREAD = 1e-19;
+  const TOLERANCE = 5e-7; // a difference of this part of the largest score is rounding, as in tpo.groups
 
   const sum = (x) => x.reduce((a, b) => a + b, 0);
   const mean = (x) => sum(x) / x.length;
@@ -23,16 +23,17 @@ tpo.maths = (() => {
   const softmax = (x) => logSoftmax(x).map(Math.exp);
 
   // ---- scores to advantages -------------------------------------------------------------------
+  const largest = (x) => Math.max(...x.map(Math.abs));
+  const constant = (scores) => largest(scores.map((s) => s - scores[0])) <= TOLERANCE * largest(scores);
   function centred(scores) {
-    const above = scores.map((s) => s - scores[0]); // exactly 0 throughout a constant group
+    const above = scores.map((s) => (constant(scores) ? 0 : s - scores[0]));
     return above.map((x) => x - mean(above));
   }
   function standardize(scores) {
     const x = centred(scores);
     const sigma = Math.sqrt(mean(x.map((v) => v * v)));
-    return x.map((v) => v / Math.max(sigma, NO_SPREAD));
+    return x.map((v) => v / (sigma || 1));
   }
-  const constant = (scores) => scores.every((s) => s === scores[0]);
   const perToken = (group, a) => map2(group.old, (_, k) => a[k]);
 
   function abovePosition({ old, scores }) {
