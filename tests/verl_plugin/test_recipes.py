@@ -152,7 +152,9 @@ def test_a_row_runs_no_code(tmp_path):
     }
     for options in ([], ["+reward.custom_reward_function.reward_kwargs.scorer=mine:score"]):
         score = get_custom_reward_fn(recipe("gsm8k", *options))
-        with pytest.raises(ValueError, match=r"'timeit:timeit'.*reward_kwargs\.scorer=timeit:timeit"):
+        with pytest.raises(
+            ValueError, match=r"'timeit:timeit'.*reward_kwargs\.scorer=timeit:timeit"
+        ):
             score(data_source="x", solution_str="pass", ground_truth=json.dumps(told))
         assert not made.exists()
 
@@ -170,9 +172,7 @@ def test_a_scorer_of_ones_own_is_named_in_the_config(tmp_path, monkeypatch):
     score = get_custom_reward_fn(recipe("gsm8k", option))
     assert score(data_source="x", solution_str="ab", ground_truth=told) == 0.5
     with pytest.raises(ValueError, match=r"own_scorer:score.*set \+reward"):
-        get_custom_reward_fn(recipe("gsm8k"))(
-            data_source="x", solution_str="ab", ground_truth=told
-        )
+        get_custom_reward_fn(recipe("gsm8k"))(data_source="x", solution_str="ab", ground_truth=told)
 
 
 def test_the_command_is_verls_own(capsys):
