@@ -3,6 +3,7 @@
 import json
 import os
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -115,6 +116,51 @@ def test_killed_and_resumed_ends_with_the_same_weights(place: Path) -> None:
     assert logs == list(range(1, 9))  # no step lost, none twice
     evaluations = [(place / f"{run}/evaluations.jsonl").read_text() for run in ("whole", "cut")]
     assert evaluations[0] == evaluations[1]
+
+
+@pytest.mark.filterwarnings("ignore:a completion could not be scored:RuntimeWarning")
+def test_a_resumed_run_counts_on(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Seconds, failures and zero-gradient steps are those of both parts, in result.json and the card."""
+    (place / "picky.py").write_text(
+        "def score(completion, answer):\n"
+        "    return 0.0 if len(completion.split()[0]) == 2 else int(completion)\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", f"{place}:{os.environ.get('PYTHONPATH', '')}")
+    command = flags(place, steps=4, save_every=2, scorer="picky:score")
+    assert main(command) == 0
+    whole = json.loads((place / "run/result.json").read_text())
+    assert whole["silent_steps"] == 4
+    (place / "run/result.json").unlink()
+    shutil.rmtree(place / "run/checkpoints/checkpoint-4")
+    at = place / "run/checkpoints/checkpoint-2/trainer_state.json"
+    state = json.loads(at.read_text())
+    kept = state["stateful_callbacks"]
+    assert (
+        0 < sum(kept["tpo_lost"]["failures"][0].values()) < sum(whole["reward_failures"].values())
+    )
+    kept["tpo_seconds"]["seconds"] += 1000
+    at.write_text(json.dumps(state))
+    assert main([*command, "--resume"]) == 0
+    result = json.loads((place / "run/result.json").read_text())
+    for name in ("silent_steps", "skipped_steps", "skips", "reward_failures"):
+        assert result[name] == whole[name]
+    assert 1000 < result["seconds"] < 1000 + 2 * whole["seconds"] + 60
+    card = (place / "run/model/README.md").read_text()
+    assert f"{result['seconds']:.0f} seconds" in card
+
+
+def test_a_checkpoint_without_counters_is_resumed_from_0(place: Path) -> None:
+    """One that was written before they were kept."""
+    assert main(flags(place)) == 0
+    (place / "run/result.json").unlink()
+    shutil.rmtree(place / "run/checkpoints/checkpoint-3")
+    at = place / "run/checkpoints/checkpoint-2/trainer_state.json"
+    state = json.loads(at.read_text())
+    del state["stateful_callbacks"]["tpo_lost"], state["stateful_callbacks"]["tpo_seconds"]
+    at.write_text(json.dumps(state))
+    assert main([*flags(place), "--resume"]) == 0
+    result = json.loads((place / "run/result.json").read_text())
+    assert (result["steps"], result["skipped_steps"]) == (3, 0)
 
 
 def test_resuming_inside_a_rollout_batch_is_said(place: Path) -> None:

@@ -33,9 +33,9 @@ class Failures:
         self.first: dict[str, str] = {}
 
     def add(self, kind: str, what: str) -> None:
-        """Count one; warn if it is the first of its kind."""
+        """Count one; warn if it is the first of its kind, since a resume too."""
         self.counts[kind] += 1
-        if self.counts[kind] == 1:
+        if kind not in self.first:
             self.first[kind] = what
             warnings.warn(
                 f"a completion could not be scored ({kind}: {what}); it is left out of its group, unless "

@@ -26,6 +26,7 @@ from tpo.llm import models
 from tpo.llm.account import account
 from tpo.llm.card import card
 from tpo.llm.config import TargetPolicyConfig
+from tpo.llm.counters import Kept, Seconds
 from tpo.llm.evaluation import Evaluation, as_text, evaluate
 from tpo.llm.files import last_checkpoint, read_lines, write_lines
 from tpo.llm.progress import Progress
@@ -51,7 +52,7 @@ def train(
     if done is not None:
         found: dict[str, Any] = done
         return found
-    start = time.perf_counter()
+    seconds = Seconds()
     ready = get_ready(recipe, base or out / "base")
     trainer = ready.trainer
     if trainer.accelerator.is_main_process:
@@ -60,6 +61,7 @@ def train(
     progress = Progress(trainer, out, recipe.samples, quiet)
     trainer.add_callback(progress)
     trainer.add_callback(Evaluator(ready, recipe))
+    trainer.add_callback(Kept("tpo_seconds", seconds))  # after the evaluation, which takes some
     checkpoint = last_checkpoint(recipe.checkpoints) if resume else None
     if resume and checkpoint is None and not quiet and trainer.accelerator.is_main_process:
         print(f"no checkpoint in {recipe.checkpoints}: the run starts again", file=sys.stderr)
@@ -68,7 +70,7 @@ def train(
     finally:
         ready.scoring.close()
         progress.close()
-    return _finished(recipe, trainer, time.perf_counter() - start)
+    return _finished(recipe, trainer, seconds.total)
 
 
 class Ready(NamedTuple):
@@ -250,7 +252,6 @@ class Evaluator(TrainerCallback):  # type: ignore[misc]
 def _finished(recipe: Recipe, trainer: TargetPolicyTrainer, seconds: float) -> dict[str, Any]:
     out = Path(recipe.out)
     steps = trainer.state.global_step
-    rewards = [f for f in trainer.reward_funcs if hasattr(f, "failures")]
     result = {
         "steps": steps,
         **account(read_lines(out / "log.jsonl"), trainer.args, steps),
@@ -258,7 +259,7 @@ def _finished(recipe: Recipe, trainer: TargetPolicyTrainer, seconds: float) -> d
         "skipped_steps": trainer.skipping.skipped,
         "skips": trainer.skipping.reports,
         "silent_steps": trainer.skipping.silent,
-        "reward_failures": {k: v for f in rewards for k, v in f.failures.counts.items()},
+        "reward_failures": trainer.lost.by_kind,
         "seconds": seconds,
         "provenance": provenance(trainer),
     }
