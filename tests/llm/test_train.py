@@ -23,6 +23,7 @@ from tiny_training import flags
 from tpo.cli import main, parser
 from tpo.cli.train import _how_to_compare_on, _how_to_go_on
 from tpo.llm import models
+from tpo.llm.files import read_lines
 from tpo.llm.methods import methods
 from tpo.llm.models import saved
 from tpo.llm.plan import Plan
@@ -123,7 +124,7 @@ def test_a_resumed_run_counts_on(place: Path, monkeypatch: pytest.MonkeyPatch) -
     """Seconds, failures and zero-gradient steps are those of both parts, in result.json and the card."""
     (place / "picky.py").write_text(
         "def score(completion, answer):\n"
-        "    return 0.0 if len(completion.split()[0]) == 2 else int(completion)\n"
+        "    return int(completion) if '1' in completion.split()[0] else 0.0\n"
     )
     monkeypatch.setenv("PYTHONPATH", f"{place}:{os.environ.get('PYTHONPATH', '')}")
     command = flags(place, steps=4, save_every=2, scorer="picky:score")
@@ -355,6 +356,42 @@ def test_the_flags_of_a_recipe_make_it_again() -> None:
     assert made.steps == 20
     parsed = vars(parser().parse_args(["train", *shlex.split(flags_of(made))]))
     assert recipe({k: v for k, v in parsed.items() if k in made.plain()}) == made
+
+
+def test_a_scorer_that_fails_on_everything_ends_the_run_before_training(
+    place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (place / "broken.py").write_text(
+        "def score(completion, answer):\n    raise OSError('no disk')\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", f"{place}:{os.environ.get('PYTHONPATH', '')}")
+    with pytest.warns(RuntimeWarning, match="could not be scored"):
+        assert main(flags(place, scorer="broken:score")) == 2
+    said = capsys.readouterr().err.splitlines()[-1]
+    assert said.startswith("tpo: scorer 'broken:score' scored none of the 20 completions before")
+    assert "(raised: OSError: no disk): fix the scorer" in said
+    assert not read_lines(place / "run/log.jsonl")
+    assert main(flags(place, steps=1)) == 0  # with another scorer, in the same folder
+
+
+@pytest.mark.parametrize("compare", [[], ["--compare=tpo,grpo"]])
+def test_a_folder_that_is_taken_is_named_before_torch_is_imported(
+    place: Path, compare: list[str]
+) -> None:
+    name = "comparison.json" if compare else "recipe.json"
+    (place / "run").mkdir()
+    (place / "run" / name).write_text("{}")
+    script = (
+        "import sys; from tpo.cli import main; status = main(sys.argv[1:]); "
+        "assert not {'torch', 'transformers', 'datasets', 'trl'} & {*sys.modules}; sys.exit(status)"
+    )
+    given = [*flags(place, steps=None), *compare]
+    done = subprocess.run(
+        [sys.executable, "-c", script, *given], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 2
+    assert "already: add --resume" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
 
 
 def test_a_conversion_that_was_cut_short_is_none(tmp_path: Path) -> None:

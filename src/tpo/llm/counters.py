@@ -5,45 +5,41 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from transformers import TrainerCallback
 
 
-class Counted(Protocol):
-    """What has numbers to keep."""
-
-    def noted(self) -> dict[str, Any]:
-        """The numbers so far, as JSON holds them."""
-        ...
-
-    def restore(self, noted: dict[str, Any]) -> None:
-        """Count on from these."""
-        ...
-
-
 class Kept(TrainerCallback):  # type: ignore[misc]
-    """Puts counters into the trainer's state after each step, and takes them out of a checkpoint's.
+    """Counters that go into the trainer's state after each step, and come from that of a checkpoint.
 
     Transformers writes `stateful_callbacks` into trainer_state.json; an older checkpoint has none of ours.
     """
 
-    def __init__(self, name: str, counted: Counted) -> None:
-        """Under this name."""
-        self.name, self.counted = name, counted
+    name: str
+
+    def noted(self) -> dict[str, Any]:
+        """The numbers so far, as JSON holds them."""
+        raise NotImplementedError
+
+    def restore(self, noted: dict[str, Any]) -> None:
+        """Count on from these."""
+        raise NotImplementedError
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         """Count on from the checkpoint, if there is one."""
         if noted := state.stateful_callbacks.get(self.name):
-            self.counted.restore(noted)
+            self.restore(noted)
 
     def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         """Before a checkpoint may be written."""
-        state.stateful_callbacks[self.name] = self.counted.noted()
+        state.stateful_callbacks[self.name] = self.noted()
 
 
-class Seconds:
+class Seconds(Kept):
     """Seconds of a run from now on, and those of its earlier parts."""
+
+    name = "tpo_seconds"
 
     def __init__(self) -> None:
         """Start the clock."""
@@ -63,8 +59,10 @@ class Seconds:
         self._start -= noted["seconds"]
 
 
-class Lost:
+class Lost(Kept):
     """Steps that were skipped, and completions that reward functions could not score."""
+
+    name = "tpo_lost"
 
     def __init__(self, skipping: Any, reward_funcs: Sequence[Any]) -> None:
         """Of a trainer."""

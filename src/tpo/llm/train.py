@@ -26,11 +26,18 @@ from tpo.llm import models
 from tpo.llm.account import account
 from tpo.llm.card import card
 from tpo.llm.config import TargetPolicyConfig
-from tpo.llm.counters import Kept, Seconds
-from tpo.llm.evaluation import Evaluation, as_text, evaluate
+from tpo.llm.counters import Seconds
+from tpo.llm.evaluation import (
+    Evaluation,
+    NothingScoredError,
+    as_text,
+    check_scored,
+    evaluate,
+)
 from tpo.llm.files import last_checkpoint, read_lines, write_lines
+from tpo.llm.folders import asked, check_folder
 from tpo.llm.progress import Progress
-from tpo.llm.recipe import Recipe, as_it_was, changed
+from tpo.llm.recipe import Recipe
 from tpo.llm.scoring import Scoring
 from tpo.llm.tasks import Task, task
 from tpo.llm.trainer import TargetPolicyTrainer
@@ -61,12 +68,15 @@ def train(
     progress = Progress(trainer, out, recipe.samples, quiet)
     trainer.add_callback(progress)
     trainer.add_callback(Evaluator(ready, recipe))
-    trainer.add_callback(Kept("tpo_seconds", seconds))  # after the evaluation, which takes some
+    trainer.add_callback(seconds)  # after the evaluation, which takes some
     checkpoint = last_checkpoint(recipe.checkpoints) if resume else None
     if resume and checkpoint is None and not quiet and trainer.accelerator.is_main_process:
         print(f"no checkpoint in {recipe.checkpoints}: the run starts again", file=sys.stderr)
     try:
         trainer.train(resume_from_checkpoint=checkpoint)
+    except NothingScoredError:
+        (out / "recipe.json").unlink(missing_ok=True)  # no run: the corrected command starts it
+        raise
     finally:
         ready.scoring.close()
         progress.close()
@@ -119,37 +129,6 @@ def get_ready(recipe: Recipe, base: Path) -> Ready:
     scoring.check()
     trainer = make_trainer(recipe, config, name, tokenizer, chosen, scoring)
     return Ready(trainer, name, chosen, scoring)
-
-
-def asked(recipe: Recipe) -> dict[str, Any]:
-    """What recipe.json holds."""
-    return {k: v for k, v in recipe.plain().items() if k != "out"}
-
-
-def check_folder(recipe: Recipe, out: Path, resume: bool) -> None:
-    """An earlier run of another recipe, or without `resume`, is left alone."""
-    if (out / "comparison.json").exists():
-        raise ValueError(
-            f"{out} holds a comparison: choose another --out for a single run, or add --compare"
-        )
-    before = read_json(out / "recipe.json")
-    if before is None:
-        if resume:
-            raise ValueError(
-                f"--resume, but {out} holds no run: leave --resume out, or give its --out"
-            )
-        return
-    if not resume:
-        raise ValueError(
-            f"{out} holds a run already: add --resume to go on, or choose another --out"
-        )
-    other = changed(before, asked(recipe))
-    if other:
-        was = as_it_was(before)
-        raise ValueError(
-            f"{out} was started with another {', '.join(other)} "
-            f"({', '.join(repr(was.get(k)) for k in other)}): give the same, or another --out"
-        )
 
 
 def task_of(recipe: Recipe) -> Task:
@@ -246,6 +225,8 @@ class Evaluator(TrainerCallback):  # type: ignore[misc]
         if any(row["step"] == state.global_step for row in rows) or not state.is_world_process_zero:
             return
         found = self.ready.evaluate(self.scoring, self.recipe.eval_samples, start)
+        if state.global_step == 0:
+            check_scored(found, self.scoring)
         write_lines(self.path, [*rows, {"step": state.global_step, **found._asdict()}])
 
 

@@ -18,7 +18,7 @@ from trl import GRPOTrainer
 import tpo
 from tpo.llm import attention
 from tpo.llm.config import TargetPolicyConfig
-from tpo.llm.counters import Kept, Lost
+from tpo.llm.counters import Lost
 from tpo.llm.coupling import coupled
 from tpo.llm.generation import Fit, Generation
 from tpo.llm.guard import Beginning, failed_shares, guard_all
@@ -93,7 +93,7 @@ class TargetPolicyTrainer(GRPOTrainer):  # type: ignore[misc]
         self.skipping = SkipSteps(self)
         self.add_callback(self.skipping)
         self.lost = Lost(self.skipping, self.reward_funcs)
-        self.add_callback(Kept("tpo_lost", self.lost))
+        self.add_callback(self.lost)
 
     # The seven hooks
 
