@@ -37,6 +37,8 @@ def test_nothing_asked_for_is_nothing_run(capsys):
         (["--task", "sequences", "--reward", "later"], "expected one of bag"),
         (["--task", "sequences", "--methods", "tpo_token"], "waits for the end"),
         (["--group-size", "0"], "group_size is 0"),
+        (["--task", "digits", "--chunk", "-5"], "chunk is -5, expected at least 1 episode"),
+        (["--task", "digits", "--chunk", "0"], "chunk is 0, expected at least 1 episode"),
         (["--optimiser", "lion"], "optimiser is 'lion', expected one of muon"),
         (["--mnist-path", "/none.npz", "--task", "mnist"], "no file is"),
     ],

@@ -19,12 +19,12 @@ pytest.importorskip("trl")
 
 from tiny_training import flags
 from tpo.cli import main
-from tpo.cli.train_lines import timed as timed_lines
 from tpo.cli.train_lines import tuned as tuned_lines
 from tpo.llm import comparison, summary
 from tpo.llm.methods import method, methods
 from tpo.llm.plan import Plan, planned
 from tpo.llm.recipe import Recipe
+from tpo.llm.timing import timed as timed_lines
 from tpo.llm.trl_options import config
 
 METHODS = "tpo,tpo:eta=0.5:score=mean,grpo:iterations=2"
@@ -206,11 +206,13 @@ def test_what_the_command_says_of_rollouts() -> None:
     timed = {"method": "tpo", "threshold": 0.42, "rollouts": 12.8, "ratio": 0.5, "baseline": False}
     never = timed | {"method": "lpo", "rollouts": None, "ratio": None}
     assert timed_lines([timed, never]) == [
-        "tpo reaches 42.0% after 13 rollouts, 0.50 of grpo's",
-        "lpo reaches 42.0% never",
+        "tpo reaches 42.0% after 13 rollouts, 0.50 of grpo's (mean accuracy over seeds)",
+        "lpo reaches 42.0% never (mean accuracy over seeds)",
     ]
     best = timed | {"method": "grpo", "ratio": 1.0, "baseline": True}
-    assert timed_lines([best]) == ["grpo reaches 42.0% after 13 rollouts"]
+    assert timed_lines([best]) == [
+        "grpo reaches 42.0% after 13 rollouts (mean accuracy over seeds)"
+    ]
     assert timed_lines([timed | {"threshold": None}]) == []
 
 
@@ -237,6 +239,11 @@ def test_every_method_is_tuned_alike(place: Path, capsys: pytest.CaptureFixture[
     base = next(one for one in found["methods"] if one["baseline"])
     gained = base["threshold"] is not None  # a random model may end below its start
     assert ("\ngrpo reaches " in shown) == gained
+    for line in timed_lines(found["methods"]):  # the report says of rollouts what the console says
+        assert line in shown
+        assert line in found["about"]
+    for one in found["verdicts"]:
+        assert one["detail"] in shown
     assert found["progress"] == {"cells_done": 4, "cells": 4}
     tuning = found["tuning"]
     assert (tuning["option"], tuning["seeds"], tuning["batches"]) == (

@@ -56,7 +56,7 @@ def test_nothing_to_learn_from_is_an_exit_status(
         assert main(asked(place, "w33", scorer="broken_scorer:score")) == 1
     shown = capsys.readouterr().out
     assert "72 of 72 completions could not be scored" in shown
-    assert "groups: mend the scorer" in shown
+    assert "groups: fix the scorer" in shown
     assert shown.count(": not scored\n") == 5
 
 
@@ -76,6 +76,8 @@ def test_a_probe_takes_one_process(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"informative": 0.0, "pass_at_k": 0.4, "sampled": 0.4}, ["all samples of a prompt score alike"]),
         ({"informative": 0.0, "pass_at_k": 1.0, "sampled": 1.0}, ["all samples are right"]),
         ({"truncated": 0.3, "failures": 3}, ["3 of 1360 completions could not", "30% of samples reach"]),
+        ({"pass_at_k": 0.0}, ["only through partial credit: no sample reached success (a score above 0.5)"]),
+        ({"informative": 0.05, "pass_at_k": 0.0}, ["fewer than one", "only through partial credit"]),
         ({"informative": 0.0, "truncated": 0.9}, ["90% of samples", "most samples are truncated"]),
         ({"informative": 0.0, "pass_at_k": 0.0, "greedy": 0.2}, ["a lower --temperature"]),
     ],

@@ -136,11 +136,20 @@ def test_jsonl_errors_name_the_line(tmp_path: Path) -> None:
         good + b'{"prompt": "a"}\n': "line 2 has no answer",
         good + b"{oops\n": "line 2 is no JSON",
         good + b"\n[1]\n": "line 3 holds a list, expected an object",
+        good + b'{"messages": [], "answer": "b"}\n': "line 2 has no prompt: its keys are 'messages', 'answer', expected",
+        good + b'{"prompt": [], "answer": "b"}\n': "line 2: prompt is an empty list",
+        good + b'{"prompt": ["a"], "answer": "b"}\n': "line 2: prompt: message 1 is 'a', expected messages",
+        good + b'{"prompt": [{"from": "user", "content": "a"}], "answer": "b"}\n':
+            "line 2: prompt: message 1 has no 'role', its keys are 'from', 'content': expected",
+        good + b'{"prompt": [{"role": "user", "text": "a"}], "answer": "b"}\n':
+            "line 2: prompt: message 1 has no 'content', its keys are 'role', 'text': expected",
+        good + b'{"prompt": [{"role": "user", "content": null}], "answer": "b"}\n':
+            "line 2: prompt: message 1: content is None, expected text",
         b'{"prompt": 3, "answer": 4}\n': "line 1: prompt is 3, expected text or a list",
         b'{"prompt": "caf\xe9", "answer": "b"}\n': "is no UTF-8 text",
         good: "holds 1 of at least 2 prompts",
         good + b'{"prompt": "c", "answer": "d"}\n': "held_out is 100: set held_out to at most 1",
-    }.items():
+    }.items():  # fmt: skip
         path.write_bytes(content)
         with pytest.raises(ValueError, match=f"mine.jsonl,? (has 2 prompts and )?{words}"):
             task(str(path))

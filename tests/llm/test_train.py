@@ -3,6 +3,7 @@
 import json
 import os
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -22,6 +23,7 @@ from tiny_training import flags
 from tpo.cli import main, parser
 from tpo.cli.train import _how_to_compare_on, _how_to_go_on
 from tpo.llm import models
+from tpo.llm.files import read_lines
 from tpo.llm.methods import methods
 from tpo.llm.models import saved
 from tpo.llm.plan import Plan
@@ -115,6 +117,51 @@ def test_killed_and_resumed_ends_with_the_same_weights(place: Path) -> None:
     assert logs == list(range(1, 9))  # no step lost, none twice
     evaluations = [(place / f"{run}/evaluations.jsonl").read_text() for run in ("whole", "cut")]
     assert evaluations[0] == evaluations[1]
+
+
+@pytest.mark.filterwarnings("ignore:a completion could not be scored:RuntimeWarning")
+def test_a_resumed_run_counts_on(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Seconds, failures and zero-gradient steps are those of both parts, in result.json and the card."""
+    (place / "picky.py").write_text(
+        "def score(completion, answer):\n"
+        "    return int(completion) if '1' in completion.split()[0] else 0.0\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", f"{place}:{os.environ.get('PYTHONPATH', '')}")
+    command = flags(place, steps=4, save_every=2, scorer="picky:score")
+    assert main(command) == 0
+    whole = json.loads((place / "run/result.json").read_text())
+    assert whole["silent_steps"] == 4
+    (place / "run/result.json").unlink()
+    shutil.rmtree(place / "run/checkpoints/checkpoint-4")
+    at = place / "run/checkpoints/checkpoint-2/trainer_state.json"
+    state = json.loads(at.read_text())
+    kept = state["stateful_callbacks"]
+    assert (
+        0 < sum(kept["tpo_lost"]["failures"][0].values()) < sum(whole["reward_failures"].values())
+    )
+    kept["tpo_seconds"]["seconds"] += 1000
+    at.write_text(json.dumps(state))
+    assert main([*command, "--resume"]) == 0
+    result = json.loads((place / "run/result.json").read_text())
+    for name in ("silent_steps", "skipped_steps", "skips", "reward_failures"):
+        assert result[name] == whole[name]
+    assert 1000 < result["seconds"] < 1000 + 2 * whole["seconds"] + 60
+    card = (place / "run/model/README.md").read_text()
+    assert f"{result['seconds']:.0f} seconds" in card
+
+
+def test_a_checkpoint_without_counters_is_resumed_from_0(place: Path) -> None:
+    """One that was written before they were kept."""
+    assert main(flags(place)) == 0
+    (place / "run/result.json").unlink()
+    shutil.rmtree(place / "run/checkpoints/checkpoint-3")
+    at = place / "run/checkpoints/checkpoint-2/trainer_state.json"
+    state = json.loads(at.read_text())
+    del state["stateful_callbacks"]["tpo_lost"], state["stateful_callbacks"]["tpo_seconds"]
+    at.write_text(json.dumps(state))
+    assert main([*flags(place), "--resume"]) == 0
+    result = json.loads((place / "run/result.json").read_text())
+    assert (result["steps"], result["skipped_steps"]) == (3, 0)
 
 
 def test_resuming_inside_a_rollout_batch_is_said(place: Path) -> None:
@@ -309,6 +356,42 @@ def test_the_flags_of_a_recipe_make_it_again() -> None:
     assert made.steps == 20
     parsed = vars(parser().parse_args(["train", *shlex.split(flags_of(made))]))
     assert recipe({k: v for k, v in parsed.items() if k in made.plain()}) == made
+
+
+def test_a_scorer_that_fails_on_everything_ends_the_run_before_training(
+    place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (place / "broken.py").write_text(
+        "def score(completion, answer):\n    raise OSError('no disk')\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", f"{place}:{os.environ.get('PYTHONPATH', '')}")
+    with pytest.warns(RuntimeWarning, match="could not be scored"):
+        assert main(flags(place, scorer="broken:score")) == 2
+    said = capsys.readouterr().err.splitlines()[-1]
+    assert said.startswith("tpo: scorer 'broken:score' scored none of the 20 completions before")
+    assert "(raised: OSError: no disk): fix the scorer" in said
+    assert not read_lines(place / "run/log.jsonl")
+    assert main(flags(place, steps=1)) == 0  # with another scorer, in the same folder
+
+
+@pytest.mark.parametrize("compare", [[], ["--compare=tpo,grpo"]])
+def test_a_folder_that_is_taken_is_named_before_torch_is_imported(
+    place: Path, compare: list[str]
+) -> None:
+    name = "comparison.json" if compare else "recipe.json"
+    (place / "run").mkdir()
+    (place / "run" / name).write_text("{}")
+    script = (
+        "import sys; from tpo.cli import main; status = main(sys.argv[1:]); "
+        "assert not {'torch', 'transformers', 'datasets', 'trl'} & {*sys.modules}; sys.exit(status)"
+    )
+    given = [*flags(place, steps=None), *compare]
+    done = subprocess.run(
+        [sys.executable, "-c", script, *given], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 2
+    assert "already: add --resume" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
 
 
 def test_a_conversion_that_was_cut_short_is_none(tmp_path: Path) -> None:

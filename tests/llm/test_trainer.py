@@ -1,9 +1,14 @@
 """The trainer beyond its gradient: options, logs, warnings, failing rewards."""
 
+import asyncio
+import functools
+import signal
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
 pytest.importorskip("trl")
@@ -245,3 +250,125 @@ def test_guarded_rewards_one_by_one() -> None:
     assert guarded(prompts=[""] * 2, completions=[""] * 2) == [None, None]  # six for two
     assert guarded.failures.counts["shape"] == 1
     assert guarded.__name__ == "odd"
+
+
+def with_alarm(completions: list[str], **_: Any) -> list[float]:
+    """As math-verify limits its time: only in the main thread."""
+    before = signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    signal.alarm(60)
+    try:
+        return tiny_model.reward(completions)
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def test_a_reward_with_an_alarm_runs_in_the_main_thread(tmp_path: Path) -> None:
+    made = tiny_model.trainer(tmp_path, with_alarm, max_steps=1)
+    made.train()
+    row = made.state.log_history[0]
+    assert row["reward_failures"] == row["reward_failures/with_alarm"] == 0
+    assert row["rewards/with_alarm/mean"] > 0
+
+
+def test_an_alarm_under_a_time_limit_names_the_way_out() -> None:
+    guarded = Guarded(with_alarm, timeout=5.0)
+    with pytest.warns(RuntimeWarning, match="leave reward_timeout out"):
+        assert guarded(prompts=[""], completions=["1"]) == [None]
+    with pytest.raises(ValueError, match="reward_timeout is 0, expected seconds above 0, or None"):
+        tiny_model.config("x", reward_timeout=0)
+
+
+@pytest.mark.parametrize(
+    "made_of",
+    [
+        tuple,
+        np.array,
+        torch.tensor,
+        lambda x: torch.tensor(x)[:, None],
+        lambda x: torch.tensor(x, requires_grad=True),
+        lambda x: [torch.tensor(one) for one in x],
+        lambda x: (one for one in x),
+    ],
+)
+def test_rewards_may_be_arrays_and_tensors(made_of: Any) -> None:
+    guarded = Guarded(lambda **_: made_of([0.5, 1.0]))
+    assert guarded(prompts=["", ""], completions=["", ""]) == [0.5, 1.0]
+    assert (guarded.failures.total, guarded.failed) == (0, 0)
+
+
+@pytest.mark.filterwarnings("ignore:a completion could not be scored:RuntimeWarning")
+@pytest.mark.parametrize("nonsense", [0.5, "ab", {0: 1.0, 1: 1.0}, np.array(1.0), None])
+def test_what_holds_no_rewards_is_a_failure_of_all_rows(nonsense: Any) -> None:
+    guarded = Guarded(lambda **_: nonsense)
+    assert guarded(prompts=["", ""], completions=["", ""]) == [None, None]
+    assert guarded.failed == 2
+    assert "expected 2 rewards" in guarded.failures.first["shape"]
+
+
+@pytest.mark.filterwarnings("ignore:a completion could not be scored:RuntimeWarning")
+def test_one_failing_reward_of_two_is_reported_by_name(tmp_path: Path) -> None:
+    def broken(completions: list[str], **_: Any) -> list[float]:
+        raise KeyError("solution")
+
+    def partly(completions: list[str], **_: Any) -> list[float | None]:
+        """Does not apply to half of the rows, which is no failure."""
+        return [None if i % 2 else x for i, x in enumerate(tiny_model.reward(completions))]
+
+    made = tiny_model.trainer(tmp_path, [tiny_model.reward, broken, partly], max_steps=4)
+    with pytest.warns(
+        RuntimeWarning, match="reward function broken failed on every.*3 rollout.*'solution'"
+    ) as seen:
+        made.train()
+    assert sum("failed on every" in str(w.message) for w in seen) == 1
+    for row in made.state.log_history[:4]:
+        assert row["reward_failures"] == 0
+        assert row["reward_failures/broken"] == 1
+        assert row["reward_failures/reward"] == row["reward_failures/partly"] == 0
+
+
+@pytest.mark.filterwarnings("ignore:a completion could not be scored:RuntimeWarning")
+def test_an_async_reward_that_raises_costs_its_rows_only(tmp_path: Path) -> None:
+    calls: list[int] = []
+
+    async def moody(completions: list[str], **_: Any) -> list[float]:
+        calls.append(1)
+        if len(calls) == 1:
+            raise RuntimeError("no connection")
+        if len(calls) == 2:
+            await asyncio.sleep(60)
+        return tiny_model.reward(completions)
+
+    made = tiny_model.trainer(tmp_path, functools.partial(moody), max_steps=3, reward_timeout=0.5)
+    made.train()
+    log = made.state.log_history[:3]
+    assert [row["reward_failures"] for row in log] == [1.0, 1.0, 0.0]
+    assert [row["reward_failures/moody"] for row in log] == [1.0, 1.0, 0.0]
+    failures = made.reward_funcs[0].failures
+    assert failures.counts == {"raised": 1, "hung": 1}
+    assert failures.first["raised"] == "moody: RuntimeError: no connection"
+
+
+def test_a_reward_model_is_called_as_trl_does(tmp_path: Path) -> None:
+    class Judge(torch.nn.Module):
+        """Its reward is NaN for the first row."""
+
+        config = SimpleNamespace(_name_or_path="us/judge")
+
+        def forward(self, input_ids: torch.Tensor, **_: Any) -> Any:
+            logits = input_ids.float().mean(-1, keepdim=True)
+            logits[0] = torch.nan
+            return SimpleNamespace(logits=logits)
+
+    made = TargetPolicyTrainer(
+        tiny_model.model(),
+        [Judge(), tiny_model.reward],
+        tiny_model.config(tmp_path, max_steps=1),
+        train_dataset=tiny_model.prompts(),
+        processing_class=tiny_model.tokenizer(),
+        reward_processing_classes=[tiny_model.tokenizer(), None],
+    )
+    made.train()
+    row = made.state.log_history[0]
+    assert row["reward_failures/judge"] == 1 / 8
+    assert row["rewards/judge/mean"] > 1

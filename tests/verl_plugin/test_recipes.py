@@ -3,6 +3,7 @@
 import asyncio
 import json
 import math
+import os
 import shlex
 
 import pytest
@@ -18,7 +19,8 @@ from verl.utils.config import omega_conf_to_dataclass
 
 from tpo.cli import main
 from tpo.cli.verl import RECIPES
-from tpo.llm.verl.data import PAPER, prepare
+from tpo.llm.tasks import task
+from tpo.llm.verl.data import PAPER, ground_truth, prepare
 
 MODULE = "tpo.llm.verl.recipes"
 
@@ -139,6 +141,38 @@ def test_what_cannot_be_scored_is_left_out_in_training_and_0_when_held_out():
         score(data_source="x", solution_str="1", ground_truth=told, extra_info={"split": "test"})
         == 0.0
     )
+
+
+def test_a_row_runs_no_code(tmp_path):
+    made = tmp_path / "made"
+    told = {
+        "scorer": {"name": "timeit:timeit"},
+        "threshold": None,
+        "given": {"answer": f"open({str(made)!r}, 'w').close()"},
+    }
+    for options in ([], ["+reward.custom_reward_function.reward_kwargs.scorer=mine:score"]):
+        score = get_custom_reward_fn(recipe("gsm8k", *options))
+        with pytest.raises(
+            ValueError, match=r"'timeit:timeit'.*reward_kwargs\.scorer=timeit:timeit"
+        ):
+            score(data_source="x", solution_str="pass", ground_truth=json.dumps(told))
+        assert not made.exists()
+
+
+def test_a_scorer_of_ones_own_is_named_in_the_config(tmp_path, monkeypatch):
+    (tmp_path / "own_scorer.py").write_text(
+        "def score(completion, answer):\n    return len(completion) / len(answer)\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{os.environ.get('PYTHONPATH', '')}")
+    rows = [{"prompt": f"Say {x}", "answer": x} for x in ("four", "five", "nine")]
+    (tmp_path / "own.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    made = task(str(tmp_path / "own.jsonl"), scorer="own_scorer:score", held_out=1)
+    told = ground_truth(made, made.train[0])
+    option = "+reward.custom_reward_function.reward_kwargs.scorer=own_scorer:score"
+    score = get_custom_reward_fn(recipe("gsm8k", option))
+    assert score(data_source="x", solution_str="ab", ground_truth=told) == 0.5
+    with pytest.raises(ValueError, match=r"own_scorer:score.*set \+reward"):
+        get_custom_reward_fn(recipe("gsm8k"))(data_source="x", solution_str="ab", ground_truth=told)
 
 
 def test_the_command_is_verls_own(capsys):

@@ -177,9 +177,13 @@ def _probed(chosen: Any) -> tuple[list[str], int]:
 
 
 def _training(asked: dict[str, Any], args: argparse.Namespace) -> Work:
+    from tpo.llm.folders import check_folder
     from tpo.llm.recipe import recipe
 
     chosen = recipe(asked, preset=args.preset)
+    check_folder(
+        chosen, Path(chosen.out), args.resume
+    )  # again in `train`: here before torch is imported
     return lambda: (_trained(chosen, args), 0), lambda: _how_to_go_on(chosen)
 
 
@@ -210,7 +214,10 @@ def _trained(chosen: Any, args: argparse.Namespace) -> list[str]:
 
 
 def _comparison(own: dict[str, Any], asked: dict[str, Any], args: argparse.Namespace) -> Work:
+    from tpo.llm.folders import check_comparison
+
     plan = _plan(own, asked, args)
+    check_comparison(plan, args.resume)
     workers = own.get("workers", 1)
     return lambda: _compared(plan, workers, args.resume), lambda: _how_to_compare_on(plan)
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from tpo.llm.timing import timed
+
 
 def failures(result: dict[str, Any]) -> list[str]:
     """What went wrong in a run that ended all the same."""
@@ -18,14 +20,15 @@ def failures(result: dict[str, Any]) -> list[str]:
 
 
 def lines_of(found: dict[str, Any]) -> list[str]:
-    """The summary of a comparison: what tuning tried, every metric, and when methods reach the goal."""
+    """The summary of a comparison: tuning, every metric, when methods reach the goal, and verdicts."""
     rows = found["table"]["rows"]
     wide = 2 + max(len(name) for name in ("method", *(row["method"] for row in rows)))
     lines = [f"{'method':{wide}}{'metric':28}{'mean':>12}{'n':>4}"]
     for row in rows:
         mean = f"{row['mean']:.4g}" if row["n"] else ""
         lines.append(f"{row['method']:{wide}}{row['metric']:28}{mean:>12}{row['n']:>4}")
-    return [*tuned(found["tuning"]), *lines, *timed(found["methods"])]
+    ruled = [f"{one['claim']}: {one['status']}. {one['detail']}" for one in found["verdicts"]]
+    return [*tuned(found["tuning"]), *lines, *timed(found["methods"]), *ruled]
 
 
 _PLACES = {"edge": "at the edge of the grid", "brink": "at or beside one that led nowhere"}
@@ -52,14 +55,3 @@ def tuned(tuning: dict[str, Any] | None) -> list[str]:
             "no value improved on the start with any seed: give more batches, or other values"
         )
     return [*lines, ""]
-
-
-def timed(methods: list[dict[str, Any]]) -> list[str]:
-    """When each method reaches the accuracy that all are timed to, where there is one."""
-    lines = []
-    for one in methods:
-        if one["threshold"] is not None:
-            when = "never" if one["rollouts"] is None else f"after {one['rollouts']:.0f} rollouts"
-            part = f", {one['ratio']:.2f} of grpo's" if one["ratio"] and not one["baseline"] else ""
-            lines.append(f"{one['method']} reaches {one['threshold']:.1%} {when}{part}")
-    return lines

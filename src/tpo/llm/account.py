@@ -27,7 +27,7 @@ def account(
 ) -> dict[str, Any]:
     """For result.json, from the log of all steps; times are means over the rows that have them."""
     sampled, on_device = rollouts(config, steps), config.device.type == "cuda"
-    times = sorted({name for row in log for name in row if name.endswith("_time")})
+    times = sorted({name for row in log for name in row if _is_time(name)})
     length = _mean(log, "completions/mean_length")
     return {
         "rollouts": sampled,
@@ -35,6 +35,10 @@ def account(
         "seconds_per_step": {name.removesuffix("_time"): _mean(log, name) for name in times},
         "peak_memory": torch.cuda.max_memory_allocated() if on_device else None,
     }
+
+
+def _is_time(name: str) -> bool:
+    return name.endswith("_time") and "/" not in name  # a reward function's name may end so
 
 
 def _mean(log: Sequence[dict[str, Any]], name: str) -> float | None:

@@ -11,15 +11,15 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from tpo.llm import models, tuned, workers
+from tpo.llm.folders import check_comparison
 from tpo.llm.methods import Method
 from tpo.llm.outcome import summary, write_curves
 from tpo.llm.plan import Plan, Run
-from tpo.llm.recipe import changed, is_main, processes
-from tpo.results.files import read_json, write_json
+from tpo.llm.recipe import is_main, processes
+from tpo.results.files import write_json
 from tpo.results.report import write_studies
 
 
@@ -38,7 +38,10 @@ def comparison(plan: Plan, at_a_time: int = 1, resume: bool = False) -> dict[str
             "start one process, or leave workers out"
         )
     plan.check()
-    _check_folder(plan, resume)
+    if left := check_comparison(plan, resume):
+        print(
+            f"{plan.folder} also holds {', '.join(left)}: left out of the summary", file=sys.stderr
+        )
     folder, base = plan.folder, plan.folder / "base"
     if at_a_time > 1:
         models.prepared(plan.recipe.model, base)  # once, before they all want it
@@ -89,35 +92,3 @@ def _missing(runs: Sequence[Run]) -> list[Run]:
     for run in found:
         (run.folder / "failed.json").unlink(missing_ok=True)
     return found
-
-
-def _check_folder(plan: Plan, resume: bool) -> None:
-    """An earlier comparison with another recipe, or without `resume`, is left alone."""
-    if not is_main():
-        return
-    folder = Path(plan.recipe.out)
-    if (folder / "recipe.json").exists():
-        raise ValueError(f"{folder} holds a single run: choose another --out for a comparison")
-    before = read_json(folder / "comparison.json")
-    if before is None:
-        if resume:
-            raise ValueError(
-                f"--resume, but {folder} holds no comparison: leave --resume out, or give its --out"
-            )
-        return
-    if not resume:
-        raise ValueError(
-            f"{folder} holds a comparison already: add --resume to go on, or choose another --out"
-        )
-    asked = plan.plain()
-    other = changed(before["plan"]["recipe"], asked["recipe"])
-    other += ["tune"] if asked["tuning"] != before["plan"]["tuning"] else []
-    if other:
-        raise ValueError(
-            f"{folder} holds a comparison with another {', '.join(other)}: give the same, or another --out"
-        )
-    left = [name for name in before["plan"]["methods"] if name not in asked["methods"]]
-    fewer = before["plan"]["seeds"] - plan.seeds
-    left += [f"the last {fewer} of {before['plan']['seeds']} seeds"] if fewer > 0 else []
-    if left:
-        print(f"{folder} also holds {', '.join(left)}: left out of the summary", file=sys.stderr)

@@ -64,9 +64,12 @@ class TargetPolicyConfig(GRPOConfig):  # type: ignore[misc]
     patience: int = field(
         default=10, metadata={"help": "Rollout batches without a signal before a warning."}
     )
-    reward_timeout: float = field(
-        default=600.0,
-        metadata={"help": "Seconds after which a call of a reward function is given up."},
+    reward_timeout: float | None = field(
+        default=None,
+        metadata={
+            "help": "Seconds after which a call of a reward function is given up. It then runs in a thread, "
+            "where signal.alarm (math-verify) does not work. None: no limit, called as TRL does."
+        },
     )
     fast_sampling: bool = field(
         default=True,
@@ -100,6 +103,10 @@ class TargetPolicyConfig(GRPOConfig):  # type: ignore[misc]
 
     def __post_init__(self) -> None:
         self._reject_options()
+        if self.reward_timeout is not None and not self.reward_timeout > 0:
+            raise ValueError(
+                f"reward_timeout is {self.reward_timeout}, expected seconds above 0, or None for no limit"
+            )
         self._check_group_size()
         super().__post_init__()
         self.build()

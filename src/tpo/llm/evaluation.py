@@ -114,6 +114,22 @@ def evaluate(
     )
 
 
+class NothingScoredError(ValueError):
+    """The scorer fails on everything."""
+
+
+def check_scored(found: Evaluation, scoring: Scoring) -> None:
+    """A scorer that fails on every completion before training will fail on those of training."""
+    tried = found.prompts * (found.k + 1)  # greedily too
+    if found.failures < tried:
+        return
+    what = "; ".join(f"{kind}: {first}" for kind, first in scoring.failures.first.items())
+    raise NothingScoredError(
+        f"scorer {scoring.__name__!r} scored none of the {tried} completions before training ({what}): fix the "
+        "scorer, or the answers that it is given"
+    )
+
+
 class Generate:
     """Completions by transformers' own `generate`, for models that the sampler does not fit."""
 

@@ -136,7 +136,7 @@ class Watch:
             return (
                 f"{found['groups/excluded']:.0%} of completions are truncated or unscored",
                 "raise max_completion_length, keep truncated completions with "
-                "mask_truncated_completions=False, or mend the scorer if reward_failures is high",
+                "mask_truncated_completions=False, or fix the scorer if reward_failures is high",
             )
         if min(fail, passed) > 0.1:
             return f"{fail:.0%} always fail and {passed:.0%} always pass", "take prompts in between"

@@ -13,6 +13,7 @@ from tpo.llm.methods import Method
 from tpo.llm.plan import Plan, read
 from tpo.llm.records import MEASURES, Record, Records, curve
 from tpo.llm.standing import rows, standings, verdicts
+from tpo.llm.timing import timed
 from tpo.llm.tuned import settled, table, trials
 from tpo.results.files import write_bytes
 from tpo.results.statistics import interval, iqm, standard_error
@@ -77,7 +78,13 @@ def summary(folder: str | Path) -> dict[str, Any]:
         "title": f"{Path(recipe.model).name} on {recipe.task}",
         "source": "tpo train --compare",
         "about": " ".join(
-            [_about(plan), *_tuned(tuning), *_failed(failures), *_troubled(everyone)]
+            [
+                _about(plan),
+                *(f"{line}." for line in timed([one.plain() for one in standing])),
+                *_tuned(tuning),
+                *_failed(failures),
+                *_troubled(everyone),
+            ]
         ),
         "command": plan.command,
         "scale": "custom",

@@ -68,13 +68,19 @@ class Probe(NamedTuple):
                 "fewer than one informative group in a rollout batch: whether a run gets going is luck. Give "
                 "more prompts or a larger group_size, or easier questions among the others"
             )
+        if found.informative > 0 and found.pass_at_k == 0:
+            said.append(
+                "groups are informative only through partial credit: no sample reached success (a score above "
+                f"{self.recipe.trl.get('success', 0.5):g}), so pass@{found.k} says nothing. Look at what the "
+                "partial score pays for, or give easier questions"
+            )
         return said
 
     def _reason(self, tried: int) -> str:
         """Why no group is informative, and what to do."""
         found = self.found
         if 2 * found.failures > tried:
-            return "mend the scorer"
+            return "fix the scorer"
         if found.truncated > 0.5:
             return "most samples are truncated. Give a larger --max-tokens"
         if found.pass_at_k == 0 and found.greedy > 0:

@@ -33,13 +33,13 @@ class Failures:
         self.first: dict[str, str] = {}
 
     def add(self, kind: str, what: str) -> None:
-        """Count one; warn if it is the first of its kind."""
+        """Count one; warn if it is the first of its kind, since a resume too."""
         self.counts[kind] += 1
-        if self.counts[kind] == 1:
+        if kind not in self.first:
             self.first[kind] = what
             warnings.warn(
-                f"a completion could not be scored ({kind}: {what}); it is left out of its group. "
-                "Further ones of this kind are counted in the logs",
+                f"a completion could not be scored ({kind}: {what}); it is left out of its group, unless "
+                "another reward scores it. Further ones of this kind are counted in the logs",
                 RuntimeWarning,
                 stacklevel=3,
             )
@@ -159,6 +159,8 @@ class Scoring:
         self.timeout = timeout
         self.threshold = threshold
         self.failures = Failures()
+        self.failed = 0
+        """completions of the last call without a score"""
         self.seconds = 0.0
         self.__name__ = str(scorer.get("name", "score"))
         loaded = {**self.scorer, "columns": self.columns}
@@ -180,6 +182,7 @@ class Scoring:
             with ThreadPoolExecutor(len(self._workers)) as pool:
                 answers = list(pool.map(self._ask, rows))
         scores = [self._score(answer) for answer in answers]
+        self.failed = scores.count(None)
         self.seconds = time.perf_counter() - start
         return scores
 

@@ -155,7 +155,9 @@ def verdicts(plan: Plan, standing: Sequence[Standing]) -> list[dict[str, str]]:
             continue
         words = {}
         if one.threshold is not None:
-            words[ROLLOUTS] = f"reaches {one.threshold:.1%} of held-out samples with fewer rollouts"
+            words[ROLLOUTS] = (
+                f"reaches {one.threshold:.1%} of held-out samples with fewer rollouts, seed by seed,"
+            )
         words[ERROR] = "ends with a lower error of held-out samples"
         rival = (baseline.method.name,)
         for metric, does in words.items():

@@ -228,12 +228,38 @@ def _row(place: str, line: str, question: str) -> dict[str, Any]:
         raise ValueError(f"{place} holds a {type(row).__name__}, expected an object")
     missing = [name for name in (question, "answer") if row.get(name) is None]
     if missing:
-        raise ValueError(f"{place} has no {' and no '.join(missing)}")
+        keys = ", ".join(map(repr, row)) or "none"
+        raise ValueError(
+            f"{place} has no {' and no '.join(missing)}: its keys are {keys}, expected "
+            f"{question!r} and 'answer'"
+        )
     if not isinstance(row[question], (str, list)):
         raise ValueError(
             f"{place}: {question} is {row[question]!r}, expected text or a list of messages"
         )
+    if isinstance(row[question], list):
+        _check_messages(f"{place}: {question}", row[question])
     return row
+
+
+def _check_messages(place: str, found: list[Any]) -> None:
+    """A conversation is a list of objects, each with a role and its text."""
+    expected = 'expected messages such as {"role": "user", "content": "..."}'
+    if not found:
+        raise ValueError(f"{place} is an empty list, {expected}")
+    for number, message in enumerate(found, 1):
+        if not isinstance(message, dict):
+            raise ValueError(f"{place}: message {number} is {message!r}, {expected}")
+        for key in ("role", "content"):
+            if key not in message:
+                keys = ", ".join(map(repr, message)) or "none"
+                raise ValueError(
+                    f"{place}: message {number} has no {key!r}, its keys are {keys}: {expected}"
+                )
+            if not isinstance(message[key], str):
+                raise ValueError(
+                    f"{place}: message {number}: {key} is {message[key]!r}, expected text"
+                )
 
 
 def _columns(rows: list[dict[str, Any]]) -> dict[str, list[Any]]:

@@ -26,10 +26,18 @@ from tpo.llm import models
 from tpo.llm.account import account
 from tpo.llm.card import card
 from tpo.llm.config import TargetPolicyConfig
-from tpo.llm.evaluation import Evaluation, as_text, evaluate
+from tpo.llm.counters import Seconds
+from tpo.llm.evaluation import (
+    Evaluation,
+    NothingScoredError,
+    as_text,
+    check_scored,
+    evaluate,
+)
 from tpo.llm.files import last_checkpoint, read_lines, write_lines
+from tpo.llm.folders import asked, check_folder
 from tpo.llm.progress import Progress
-from tpo.llm.recipe import Recipe, as_it_was, changed
+from tpo.llm.recipe import Recipe
 from tpo.llm.scoring import Scoring
 from tpo.llm.tasks import Task, task
 from tpo.llm.trainer import TargetPolicyTrainer
@@ -51,7 +59,7 @@ def train(
     if done is not None:
         found: dict[str, Any] = done
         return found
-    start = time.perf_counter()
+    seconds = Seconds()
     ready = get_ready(recipe, base or out / "base")
     trainer = ready.trainer
     if trainer.accelerator.is_main_process:
@@ -60,15 +68,19 @@ def train(
     progress = Progress(trainer, out, recipe.samples, quiet)
     trainer.add_callback(progress)
     trainer.add_callback(Evaluator(ready, recipe))
+    trainer.add_callback(seconds)  # after the evaluation, which takes some
     checkpoint = last_checkpoint(recipe.checkpoints) if resume else None
     if resume and checkpoint is None and not quiet and trainer.accelerator.is_main_process:
         print(f"no checkpoint in {recipe.checkpoints}: the run starts again", file=sys.stderr)
     try:
         trainer.train(resume_from_checkpoint=checkpoint)
+    except NothingScoredError:
+        (out / "recipe.json").unlink(missing_ok=True)  # no run: the corrected command starts it
+        raise
     finally:
         ready.scoring.close()
         progress.close()
-    return _finished(recipe, trainer, time.perf_counter() - start)
+    return _finished(recipe, trainer, seconds.total)
 
 
 class Ready(NamedTuple):
@@ -117,37 +129,6 @@ def get_ready(recipe: Recipe, base: Path) -> Ready:
     scoring.check()
     trainer = make_trainer(recipe, config, name, tokenizer, chosen, scoring)
     return Ready(trainer, name, chosen, scoring)
-
-
-def asked(recipe: Recipe) -> dict[str, Any]:
-    """What recipe.json holds."""
-    return {k: v for k, v in recipe.plain().items() if k != "out"}
-
-
-def check_folder(recipe: Recipe, out: Path, resume: bool) -> None:
-    """An earlier run of another recipe, or without `resume`, is left alone."""
-    if (out / "comparison.json").exists():
-        raise ValueError(
-            f"{out} holds a comparison: choose another --out for a single run, or add --compare"
-        )
-    before = read_json(out / "recipe.json")
-    if before is None:
-        if resume:
-            raise ValueError(
-                f"--resume, but {out} holds no run: leave --resume out, or give its --out"
-            )
-        return
-    if not resume:
-        raise ValueError(
-            f"{out} holds a run already: add --resume to go on, or choose another --out"
-        )
-    other = changed(before, asked(recipe))
-    if other:
-        was = as_it_was(before)
-        raise ValueError(
-            f"{out} was started with another {', '.join(other)} "
-            f"({', '.join(repr(was.get(k)) for k in other)}): give the same, or another --out"
-        )
 
 
 def task_of(recipe: Recipe) -> Task:
@@ -244,13 +225,14 @@ class Evaluator(TrainerCallback):  # type: ignore[misc]
         if any(row["step"] == state.global_step for row in rows) or not state.is_world_process_zero:
             return
         found = self.ready.evaluate(self.scoring, self.recipe.eval_samples, start)
+        if state.global_step == 0:
+            check_scored(found, self.scoring)
         write_lines(self.path, [*rows, {"step": state.global_step, **found._asdict()}])
 
 
 def _finished(recipe: Recipe, trainer: TargetPolicyTrainer, seconds: float) -> dict[str, Any]:
     out = Path(recipe.out)
     steps = trainer.state.global_step
-    rewards = [f for f in trainer.reward_funcs if hasattr(f, "failures")]
     result = {
         "steps": steps,
         **account(read_lines(out / "log.jsonl"), trainer.args, steps),
@@ -258,7 +240,7 @@ def _finished(recipe: Recipe, trainer: TargetPolicyTrainer, seconds: float) -> d
         "skipped_steps": trainer.skipping.skipped,
         "skips": trainer.skipping.reports,
         "silent_steps": trainer.skipping.silent,
-        "reward_failures": {k: v for f in rewards for k, v in f.failures.counts.items()},
+        "reward_failures": trainer.lost.by_kind,
         "seconds": seconds,
         "provenance": provenance(trainer),
     }

@@ -18,9 +18,10 @@ from trl import GRPOTrainer
 import tpo
 from tpo.llm import attention
 from tpo.llm.config import TargetPolicyConfig
+from tpo.llm.counters import Lost
 from tpo.llm.coupling import coupled
 from tpo.llm.generation import Fit, Generation
-from tpo.llm.guard import Beginning, guard_all
+from tpo.llm.guard import Beginning, failed_shares, guard_all
 from tpo.llm.hooks import (
     check_hooks,
     forward_options,
@@ -66,9 +67,9 @@ class TargetPolicyTrainer(GRPOTrainer):  # type: ignore[misc]
         *more: Any,
         **options: Any,
     ) -> None:
-        """As TRL's; a reward function that raises or hangs is counted and its rows are left out.
+        """As TRL's; a reward function that raises is counted and its rows are left out.
 
-        One that scores nothing of the first rollout batches ends the run.
+        If no function scores anything of the first rollout batches, the run ends.
         """
         check_hooks(GRPOTrainer)
         args = TargetPolicyConfig("tpo-output") if args is None else args
@@ -91,6 +92,8 @@ class TargetPolicyTrainer(GRPOTrainer):  # type: ignore[misc]
         self._ranks = Ranks(self.accelerator)
         self.skipping = SkipSteps(self)
         self.add_callback(self.skipping)
+        self.lost = Lost(self.skipping, self.reward_funcs)
+        self.add_callback(self.lost)
 
     # The seven hooks
 
@@ -121,10 +124,19 @@ class TargetPolicyTrainer(GRPOTrainer):  # type: ignore[misc]
         rewards = torch.where(rewards.isfinite(), rewards, torch.nan)
         self._rewards = rewards
         unscored = rewards.isnan().all(-1).float().mean().item()
+        failed = self._failed(rewards, len(inputs))
         self._note(reward_time=time.perf_counter() - start, reward_failures=unscored)
+        self._note(**{f"reward_failures/{name}": share for name, share in failed.items()})
         if self.model.training:
-            self._beginning.note(unscored, self.reward_funcs)
+            self._beginning.note(unscored, self.reward_funcs, failed)
         return rewards
+
+    def _failed(self, rewards: Tensor, rows: int) -> dict[str, float]:
+        """The share of all ranks' rows that each reward function lost by a failure."""
+        missing = rewards.isnan().float().mean(0).tolist()
+        own = failed_shares(self.reward_funcs, self.reward_func_names, rows, missing)
+        shares = self._ranks.mean(torch.tensor(list(own.values()), device=rewards.device))
+        return dict(zip(own, shares, strict=True))
 
     def _generate_and_score_completions(self, inputs: Any) -> dict[str, Any]:
         """TRL's rollout batch, and a `Generation` made of what all ranks rolled out."""

@@ -71,6 +71,12 @@ class Pace:
     lanes: int | None = None
     """Parts of a batch computed side by side, or as `lanes_for` says."""
 
+    def __post_init__(self) -> None:
+        if self.chunk is not None and self.chunk < 1:
+            raise ValueError(
+                f"chunk is {self.chunk}, expected at least 1 episode, or none to measure it"
+            )
+
 
 def run(
     cell: Cell, store: Store | None = None, watch: Watcher | None = None, pace: Pace | None = None

@@ -20,7 +20,10 @@ PAPER: dict[str, dict[str, Any]] = {
 
 
 def write(made: Task, folder: str | Path) -> tuple[Path, Path]:
-    """Both files; what the scorer needs stands in each row's `reward_model.ground_truth`, as JSON."""
+    """Both files; what the scorer needs stands in each row's `reward_model.ground_truth`, as JSON.
+
+    A scorer of the user's own (module:function) must be named in verl's config too: see `rewards.OPTION`.
+    """
     import pyarrow
     from pyarrow import parquet
 
