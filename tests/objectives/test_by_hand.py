@@ -302,7 +302,34 @@ def test_the_kl_of_gspo_is_per_token(library: str) -> None:
     loss, c, derived = run(library, objective, fields, NEW)
     np.testing.assert_allclose(loss, 0.0261689, atol=2e-7)
     np.testing.assert_allclose(
-        c.ravel(), [0.0325585, 0.0743705, -0.0143439, -0.0773380], atol=2e-7
+        c.ravel(), [0.0325585, 0.0743706, -0.0143441, -0.0773382], atol=1e-7
     )
     if derived is not None:
         np.testing.assert_allclose(derived, c, atol=1e-9)
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_a_masked_candidate_counts_in_its_group_alone(library: str) -> None:
+    # A third candidate of score 1 is truncated: scored, but not learnt from. Mean 2/3, sigma √2/3:
+    # u = 1/√2, -√2 | 1/√2. At r = 1 GRPO has -u/(3·2) on each token of the first two, none on the third;
+    # Dr. GRPO has -(R - 2/3)/(3·2). TPO's target is the softmax of u over the first two, p is 1/2.
+    # Left out of its group altogether, u = (1, -1): -u/(2·2).
+    fields = {
+        "log_probs_old": np.log(np.full((1, 3, 2), 0.5)),
+        "scores": np.array([[1.0, 0.0, 1.0]]),
+        "valid": np.array([[True, True, False]]),
+        "scored": np.array([[True, True, True]]),
+    }
+    new = fields["log_probs_old"]
+    tilt = 1 / (1 + np.exp(-1.5 * np.sqrt(2)))
+    for name, expected in {
+        "grpo": [-np.sqrt(0.5) / 6, np.sqrt(2) / 6, 0],
+        "dr_grpo": [-1 / 18, 1 / 9, 0],
+        "tpo": [0.5 - tilt, tilt - 0.5, 0],
+    }.items():
+        _, c, _ = run(library, tpo.objective(name), fields, new)
+        np.testing.assert_allclose(c[0, :, 0], expected, atol=1e-9)
+        np.testing.assert_allclose(c[0, :, 1], expected, atol=1e-9)
+    del fields["scored"]
+    _, c, _ = run(library, tpo.objective("grpo"), fields, new)
+    np.testing.assert_allclose(c[0, :, 0], [-0.25, 0.25, 0], atol=1e-9)
