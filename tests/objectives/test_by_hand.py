@@ -295,15 +295,11 @@ def test_the_kl_of_gspo_is_per_token(library: str) -> None:
     fields = {**GROUP, "scores": np.array([[1.0, 1.0]]), "log_probs_ref": OLD}
     plain, c, _ = run(library, tpo.objective("gspo", beta=1.0), fields, NEW)
     np.testing.assert_allclose(plain, 0.1136432 / 4, atol=1e-7)
-    np.testing.assert_allclose(
-        c.ravel(), [0.0227273, 0.0576923, -0.0277778, -0.1071429], atol=1e-7
-    )
+    np.testing.assert_allclose(c.ravel(), [0.0227273, 0.0576923, -0.0277778, -0.1071429], atol=1e-7)
     objective = tpo.objective("gspo", beta=1.0, kl_correction=True)
     loss, c, derived = run(library, objective, fields, NEW)
     np.testing.assert_allclose(loss, 0.0261689, atol=2e-7)
-    np.testing.assert_allclose(
-        c.ravel(), [0.0325585, 0.0743706, -0.0143441, -0.0773382], atol=1e-7
-    )
+    np.testing.assert_allclose(c.ravel(), [0.0325585, 0.0743706, -0.0143441, -0.0773382], atol=1e-7)
     if derived is not None:
         np.testing.assert_allclose(derived, c, atol=1e-9)
 

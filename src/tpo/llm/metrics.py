@@ -103,7 +103,9 @@ def step_metrics(
         above = objective.ratios(generation.group.xp, fit.log_probs, signal) > objective.cap
         found["cispo_clip_ratio"] = ranks.mean_over(*own(above & (signal.advantages > 0)))
     if isinstance(objective, ClippedObjective):
-        low, high = map(own, objective.clipped(_log_ratios(generation, fit).exp(), signal.advantages))
+        low, high = map(
+            own, objective.clipped(_log_ratios(generation, fit).exp(), signal.advantages)
+        )
         found["clip_ratio/low_mean"] = ranks.mean_over(*low)
         found["clip_ratio/low_min"] = ranks.extremes(*low)[0]
         found["clip_ratio/high_mean"] = ranks.mean_over(*high)

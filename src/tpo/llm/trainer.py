@@ -269,9 +269,7 @@ class TargetPolicyTrainer(GRPOTrainer):  # type: ignore[misc]
             loss = generation.loss()
             fit = generation.fitted(generation.group.log_probs_old)
             rows = torch.arange(len(log_probs), device=log_probs.device) + generation.first_row
-            self._note(
-                **step_metrics(generation, fit, rows, token_mask(inputs), self._ranks)
-            )
+            self._note(**step_metrics(generation, fit, rows, token_mask(inputs), self._ranks))
         if getattr(self, "aux_loss_enabled", False):
             loss = loss + self.router_aux_loss_coef * aux[0]
         return loss
