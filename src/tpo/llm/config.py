@@ -73,8 +73,8 @@ class TargetPolicyConfig(GRPOConfig):  # type: ignore[misc]
     drop_truncated_completions: bool = field(
         default=False,
         metadata={
-            "help": "Leave truncated completions out of their group: their scores count in no mean and no sigma, "
-            "unlike with `mask_truncated_completions`."
+            "help": "Leave truncated completions out of their group: unlike with "
+            "`mask_truncated_completions`, their scores count in no mean and no sigma."
         },
     )
     success: float = field(
@@ -153,8 +153,8 @@ class TargetPolicyConfig(GRPOConfig):  # type: ignore[misc]
                 )
         if self.mask_truncated_completions and self.drop_truncated_completions:
             raise ValueError(
-                "mask_truncated_completions and drop_truncated_completions are both True: choose one. The first "
-                "counts the scores of truncated completions in their group, the second does not"
+                "mask_truncated_completions and drop_truncated_completions are both True: choose one. "
+                "The first counts the scores of truncated completions in their group, the second does not"
             )
         parallel = self.parallelism_config
         for name in ("cp_size", "sp_size"):

@@ -11,6 +11,7 @@ import torch
 
 import tpo
 from tpo import diagnostics
+from tpo.groups import masked
 from tpo.llm.generation import Fit, Generation
 from tpo.llm.ranks import Ranks
 from tpo.objectives import Objective
@@ -121,7 +122,7 @@ def _kl(generation: Generation, fit: Fit) -> torch.Tensor | None:
     objective, group = generation.objective, generation.group
     if group.log_probs_ref is None or not (generation.beta or getattr(objective, "beta", 0.0)):
         return None
-    kl: torch.Tensor = k3(torch.where(group.mask, fit.log_probs, 0.0), group.log_probs_ref)
+    kl: torch.Tensor = k3(masked(group.xp, fit.log_probs, group.mask), group.log_probs_ref)
     if not getattr(objective, "kl_correction", generation.kl_correction):
         return kl
     found: torch.Tensor = corrected(group.xp, _log_ratios(generation, fit), kl)
@@ -134,7 +135,7 @@ def _log_ratios(generation: Generation, fit: Fit) -> torch.Tensor:
     if isinstance(objective, RatioObjective):
         x = objective.log_ratios(group.xp, fit.log_probs, group.log_probs_old, fit.signal)
     else:
-        x = torch.where(group.mask, fit.log_probs, 0.0) - group.log_probs_old
+        x = masked(group.xp, fit.log_probs, group.mask) - group.log_probs_old
     found: torch.Tensor = clamped(group.xp, x)
     return found
 
@@ -199,7 +200,8 @@ class Watch:
             return (
                 f"{found['groups/excluded']:.0%} of completions are truncated or unscored",
                 "raise max_completion_length, keep truncated completions with "
-                "drop_truncated_completions=False (or mask_truncated_completions=False), or mend the scorer if reward_failures is high",
+                "drop_truncated_completions=False and mask_truncated_completions=False, "
+                "or mend the scorer if reward_failures is high",
             )
         if min(fail, passed) > 0.1:
             return f"{fail:.0%} always fail and {passed:.0%} always pass", "take prompts in between"
