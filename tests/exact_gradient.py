@@ -128,7 +128,7 @@ class Checked(TargetPolicyTrainer):
                 x = torch.where(own.reshape(*log_probs.shape[:2], 1), log_probs, log_probs.detach())
                 total = total + self.objective.loss(x, signal)
                 if self.beta and not hasattr(self.objective, "beta"):
-                    total = total + self.beta * self._kl(x, group)
+                    total = total + self.beta * self._kl(x, group, self.args.use_bias_correction_kl)
         weights = [p for p in double.parameters() if p.requires_grad]
         scale = self.args.steps_per_generation / self.args.gradient_accumulation_steps
         gradients = torch.autograd.grad(total * scale, weights, allow_unused=True)
@@ -137,10 +137,11 @@ class Checked(TargetPolicyTrainer):
         )
 
     @staticmethod
-    def _kl(x: torch.Tensor, group: tpo.Group) -> torch.Tensor:
-        """k3 to the reference: mean over a candidate's tokens, over candidates, over prompts."""
+    def _kl(x: torch.Tensor, group: tpo.Group, corrected: bool) -> torch.Tensor:
+        """k3 to the reference (r·k3): mean over a candidate's tokens, over candidates, over prompts."""
         d = torch.where(group.mask, x - group.log_probs_ref, 0.0)
-        k3 = torch.where(group.mask, torch.exp(-d) + d - 1, 0.0).sum(-1)
+        r = torch.where(group.mask, x - group.log_probs_old, 0.0).exp() if corrected else 1.0
+        k3 = torch.where(group.mask, r * (torch.exp(-d) + d - 1), 0.0).sum(-1)
         n = group.mask.sum(-1).clamp(min=1)
         return ((k3 / n).sum(-1) / group.valid.sum(-1).clamp(min=1)).mean()
 

@@ -122,10 +122,10 @@ def moments(xp: Namespace, x: Array, mask: Array | None) -> tuple[Array, Array]:
     return mean, xp.sqrt(xp.sum(centred * centred, axis=-1, keepdims=True) / n)
 
 
-_AXES = {"valid": 2, "baseline": 1, "tasks": 1}
+_AXES = {"valid": 2, "scored": 2, "baseline": 1, "tasks": 1}
 """How many axes of [B, K, T] a field has, where not all three."""
 
-_EXACT = ("mask", "valid", "tasks")
+_EXACT = ("mask", "valid", "scored", "tasks")
 """Fields that are no floating-point numbers."""
 
 
@@ -157,6 +157,9 @@ class Group:
     """[B, K, T] bool, True on tokens the policy chose; padding is False."""
     valid: Array | None = None
     """[B, K] bool, False for truncated, invalid or unscored candidates."""
+    scored: Array | None = None
+    """[B, K] bool, candidates whose score counts in the mean, sigma and size of their group, learnt from or
+    not; `valid` by default. TRL's `mask_truncated_completions`: valid is False there, and scored True."""
     token_scores: Array | None = None
     """[B, K, T] dense rewards, where the task has them."""
     log_probs_ref: Array | None = None
@@ -185,7 +188,7 @@ class Group:
 
     def _check_types(self, given: dict[str, Array]) -> None:
         checks.floating(**{name: x for name, x in given.items() if name not in _EXACT})
-        checks.boolean(mask=self.mask, valid=self.valid)
+        checks.boolean(mask=self.mask, valid=self.valid, scored=self.scored)
         if self.tasks is not None and "int" not in checks.dtype_name(self.tasks):
             raise TypeError(f"tasks is {checks.dtype_name(self.tasks)}, expected integers")
 
@@ -211,11 +214,15 @@ class Group:
             has_tokens = xp.sum(xp.cast(tokens, self.scores), axis=-1) > 0
             candidates = has_tokens if candidates is None else candidates & has_tokens
         if candidates is None:
+            self._set(scored=None)
             return
         tokens = candidates[..., None] & (
             xp.ones_like(self.log_probs_old) > 0 if tokens is None else tokens
         )
-        per_reward = candidates if len(self.scores.shape) == 2 else candidates[..., None]
+        counted = candidates if self.scored is None else self.scored | candidates
+        if self.scored is not None:
+            self._set(scored=counted)
+        per_reward = counted if len(self.scores.shape) == 2 else counted[..., None]
         self._set(mask=tokens, valid=candidates, scores=xp.where(per_reward, self.scores, 0.0))
         for name in (
             "log_probs_old",
@@ -242,6 +249,11 @@ class Group:
         return self.scores if len(self.scores.shape) == 2 else self.xp.sum(self.scores, axis=-1)
 
     @property
+    def counted(self) -> Array | None:
+        """[B, K] bool: candidates whose score counts, `scored` where given and else `valid`."""
+        return self.valid if self.scored is None else self.scored
+
+    @property
     def reference(self) -> Array:
         """[B, K, T] log-probs of the reference policy, or of the rollout snapshot without one."""
         return self.log_probs_old if self.log_probs_ref is None else self.log_probs_ref
@@ -253,13 +265,13 @@ class Group:
 
     @property
     def sizes(self) -> Array | float:
-        """[B, 1] candidates per group, at least 1."""
-        return count(self.xp, self.valid, self.total)
+        """[B, 1] candidates per group whose score counts, at least 1."""
+        return count(self.xp, self.counted, self.total)
 
     @property
     def informative(self) -> Array:
         """[B] bool: the group's candidates differ in score."""
-        return ~constant(self.xp, self.total, self.valid)
+        return ~constant(self.xp, self.total, self.counted)
 
 
 _REGISTERED: list[type] = []

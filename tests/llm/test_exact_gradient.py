@@ -109,12 +109,16 @@ def test_several_rewards(tmp_path: Path, name: str) -> None:
 @pytest.mark.parametrize("name", ["tpo", "grpo"])
 @pytest.mark.parametrize("layout", [{}, HALVES], ids=["whole groups", "halves"])
 @pytest.mark.parametrize("rank", [0, 4], ids=["all weights", "LoRA"])
-def test_kl_to_a_reference(tmp_path: Path, name: str, layout: dict[str, int], rank: int) -> None:
+@pytest.mark.parametrize("corrected", [True, False], ids=["corrected", "plain"])
+def test_kl_to_a_reference(
+    tmp_path: Path, name: str, layout: dict[str, int], rank: int, corrected: bool
+) -> None:
     """The reference is a model of its own, or the model without its adapters."""
     lora = LoraConfig(r=rank, target_modules=["q_proj", "down_proj"]) if rank else None
     trainer = checked(
-        tmp_path, objective=name, lora=lora, beta=0.1, num_iterations=2, max_steps=4, **layout
-    )
+        tmp_path, objective=name, lora=lora, beta=0.1, use_bias_correction_kl=corrected,
+        num_iterations=2, max_steps=4, **layout,
+    )  # fmt: skip
     assert max(trainer.errors) < 1e-5
     assert (trainer.ref_model is None) is bool(rank)
 
@@ -150,7 +154,7 @@ def test_truncated_and_unscored_completions_are_no_candidates(
         tmp_path,
         some_missing,
         score="mean",
-        mask_truncated_completions=True,
+        drop_truncated_completions=True,
         max_completion_length=100,
         num_iterations=2,
         max_steps=4,

@@ -34,6 +34,11 @@ from tpo.llm.metrics import fit_metrics
         ({"importance_sampling_level": "sequence"}, "importance_sampling_level.*gspo"),
         ({"scale_rewards": "none"}, "scale_rewards is 'none'.*dr_grpo"),
         ({"epsilon": 0.1}, "epsilon is 0.1.*objective_options"),
+        ({"sapo_temperature_pos": 2.0}, "sapo_temperature_pos is 2.0.*objective='sapo'.*tau_positive"),
+        ({"sapo_temperature_neg": 2.0}, "sapo_temperature_neg is 2.0.*objective='sapo'.*tau_negative"),
+        ({"vespo_k_pos": 1.0}, "vespo_k_pos is 1.0.*there is no 'vespo' here"),
+        ({"entropy_target": 0.5}, "entropy_target is 0.5.*no entropy bonus"),
+        ({"mask_truncated_completions": True, "drop_truncated_completions": True}, "are both True: choose one"),
         ({"num_generations": 3}, "num_generations is 3.*8 completions.*6 or 9 completions, or num_generations=2"),
         ({"num_generations": 1}, "num_generations is 1: a group needs at least 2"),
         ({"objective": "gpro"}, "unknown objective 'gpro'.*Valid names: tpo"),
@@ -70,6 +75,9 @@ def test_defaults_are_those_for_language_models(tmp_path: Path) -> None:
     assert tiny_model.config(tmp_path, eta=0.5).build().eta == 0.5
     assert tiny_model.config(tmp_path).disable_dropout
     assert not tiny_model.config(tmp_path).mask_truncated_completions
+    kl = tiny_model.config(tmp_path, objective="grpo", beta=0.1)
+    assert kl.build() == tpo.objective("grpo", beta=0.1, kl_correction=kl.use_bias_correction_kl)
+    assert kl.use_bias_correction_kl  # TRL's default
 
 
 def test_a_plain_grpo_config_is_refused(tmp_path: Path) -> None:
@@ -192,7 +200,7 @@ def test_groups_without_a_signal_are_warned_about(tmp_path: Path) -> None:
 def test_groups_of_excluded_completions_have_no_signal(tmp_path: Path) -> None:
     """Every completion is cut short: nothing is solved, and the warning says why."""
     made = tiny_model.trainer(
-        tmp_path, mask_truncated_completions=True, max_completion_length=1, patience=2, max_steps=2
+        tmp_path, drop_truncated_completions=True, max_completion_length=1, patience=2, max_steps=2
     )
     with pytest.warns(
         UserWarning, match="100% of completions are truncated.*raise max_completion_length"
@@ -372,3 +380,41 @@ def test_a_reward_model_is_called_as_trl_does(tmp_path: Path) -> None:
     row = made.state.log_history[0]
     assert row["reward_failures/judge"] == 1 / 8
     assert row["rewards/judge/mean"] > 1
+@pytest.mark.parametrize("name", ["tpo", "grpo"])
+def test_the_eval_loss_is_the_objectives_own(tmp_path: Path, name: str) -> None:
+    """A mean of the loss over the groups that were sampled, of 2 completions each, with its KL."""
+    made = TargetPolicyTrainer(
+        tiny_model.saved(tmp_path / "model"), tiny_model.reward,
+        tiny_model.config(tmp_path / "out", objective=name, beta=0.1, num_generations_eval=2,
+                          per_device_eval_batch_size=4),
+        train_dataset=tiny_model.prompts(), eval_dataset=tiny_model.prompts(4),
+        processing_class=tiny_model.tokenizer(),
+    )  # fmt: skip
+    with torch.no_grad():
+        for weight in made.model.parameters():
+            weight += 0.02 * torch.randn_like(weight)
+    groups = []
+    kept = made._new_generation
+
+    def keep(*given: Any) -> Any:
+        groups.append(kept(*given))
+        return groups[-1]
+
+    made._new_generation = keep  # type: ignore[method-assign]
+    found = made.evaluate()
+    assert [g.shape[:2] for g in groups] == [(2, 2), (2, 2)]
+    expected, kl = 0.0, 0.0
+    for g in groups:
+        options = {"score": "ratio"} if name == "tpo" else {"beta": 0.0}
+        objective = tpo.objective(name, **options)
+        old, mask = g.group.log_probs_old, g.group.mask
+        d = old - g.group.log_probs_ref
+        k3 = torch.exp(-d) + d - 1
+        per_candidate = k3.sum(-1) / mask.sum(-1)
+        expected += (
+            objective.loss(old, objective.prepare(g.group)) + 0.1 * per_candidate.mean()
+        ) / 2
+        kl += float(k3.sum() / mask.sum()) / 2
+    assert found["eval_loss"] == pytest.approx(float(expected), rel=1e-5)
+    assert found["eval_kl"] == pytest.approx(kl, rel=1e-4)
+    assert kl > 0.001

@@ -266,3 +266,66 @@ def test_corrections(library: str) -> None:
     # Geometric means √3 = 1.73 and √2.4 = 1.55: above 1.6 the first candidate leaves, and one alone has no signal.
     _, c, _ = run(library, tpo.icepop(plain, high=1.6, level="sequence"), fields, NEW)
     assert not c.any()
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_the_corrected_kl_of_a_constant_group(library: str) -> None:
+    # Equal scores leave the KL alone. The reference is 1/2 as the snapshot is, so d = log r, and
+    # r·k3 = r·log r + 1 - r = .0048412, .0410735 | .0051755, .0503275, together .1014178;
+    # d(r·k3)/d log pi = r·log r = .1048412, .3410735 | -.0948245, -.2496725. Each of 4 tokens weighs beta/4 = .1.
+    fields = {**GROUP, "scores": np.array([[1.0, 1.0]]), "log_probs_ref": OLD}
+    expected = [0.01048412, 0.03410735, -0.00948245, -0.02496725]
+    for name in ("grpo", "sapo", "cispo", "ppo", "pmpo"):
+        objective = tpo.objective(name, beta=0.4, kl_correction=True)
+        loss, c, derived = run(library, objective, fields, NEW)
+        offset, base, _ = run(library, tpo.objective(name, beta=0.0), fields, NEW)
+        weight = 2 if name in ("ppo", "pmpo") else 1  # these sum over the 2 tokens of a candidate
+        np.testing.assert_allclose(loss - offset, weight * 0.01014178, atol=1e-8)
+        np.testing.assert_allclose((c - base).ravel(), weight * np.array(expected), atol=1e-8)
+        if derived is not None:
+            np.testing.assert_allclose(derived, c, atol=1e-9)
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_the_kl_of_gspo_is_per_token(library: str) -> None:
+    # d = log r. Plain: mean over tokens and candidates of k3 = .1136432/4; its slope (1 - 1/r)/4 =
+    # .0227273, .0576923 | -.0277778, -.1071429. Corrected by s = √(1.1·1.3), √(.9·.7) = 1.1958261, .7937254:
+    # ½[1.1958261·(.0044011 + .0315950)/2 + .7937254·(.0057506 + .0718965)/2] = .0261689, and the slope s/4·(mean k3 + 1 - 1/r)
+    # = 1.1958261/4·(.0179980 + .0909091), ..(.0179980 + .2307692) | .7937254/4·(.0388236 - .1111111), ..(.0388236 - .4285714).
+    fields = {**GROUP, "scores": np.array([[1.0, 1.0]]), "log_probs_ref": OLD}
+    plain, c, _ = run(library, tpo.objective("gspo", beta=1.0), fields, NEW)
+    np.testing.assert_allclose(plain, 0.1136432 / 4, atol=1e-7)
+    np.testing.assert_allclose(c.ravel(), [0.0227273, 0.0576923, -0.0277778, -0.1071429], atol=1e-7)
+    objective = tpo.objective("gspo", beta=1.0, kl_correction=True)
+    loss, c, derived = run(library, objective, fields, NEW)
+    np.testing.assert_allclose(loss, 0.0261689, atol=2e-7)
+    np.testing.assert_allclose(c.ravel(), [0.0325585, 0.0743706, -0.0143441, -0.0773382], atol=1e-7)
+    if derived is not None:
+        np.testing.assert_allclose(derived, c, atol=1e-9)
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_a_masked_candidate_counts_in_its_group_alone(library: str) -> None:
+    # A third candidate of score 1 is truncated: scored, but not learnt from. Mean 2/3, sigma √2/3:
+    # u = 1/√2, -√2 | 1/√2. At r = 1 GRPO has -u/(3·2) on each token of the first two, none on the third;
+    # Dr. GRPO has -(R - 2/3)/(3·2). TPO's target is the softmax of u over the first two, p is 1/2.
+    # Left out of its group altogether, u = (1, -1): -u/(2·2).
+    fields = {
+        "log_probs_old": np.log(np.full((1, 3, 2), 0.5)),
+        "scores": np.array([[1.0, 0.0, 1.0]]),
+        "valid": np.array([[True, True, False]]),
+        "scored": np.array([[True, True, True]]),
+    }
+    new = fields["log_probs_old"]
+    tilt = 1 / (1 + np.exp(-1.5 * np.sqrt(2)))
+    for name, expected in {
+        "grpo": [-np.sqrt(0.5) / 6, np.sqrt(2) / 6, 0],
+        "dr_grpo": [-1 / 18, 1 / 9, 0],
+        "tpo": [0.5 - tilt, tilt - 0.5, 0],
+    }.items():
+        _, c, _ = run(library, tpo.objective(name), fields, new)
+        np.testing.assert_allclose(c[0, :, 0], expected, atol=1e-9)
+        np.testing.assert_allclose(c[0, :, 1], expected, atol=1e-9)
+    del fields["scored"]
+    _, c, _ = run(library, tpo.objective("grpo"), fields, new)
+    np.testing.assert_allclose(c[0, :, 0], [-0.25, 0.25, 0], atol=1e-9)

@@ -19,6 +19,12 @@ _BELONGS_TO_OBJECTIVE = {
     "epsilon": "objective_options={'clip': ...} of an objective that clips",
     "epsilon_high": "objective='dapo' with objective_options={'clip_high': ...}",
     "delta": "objective='cispo' or 'sapo', which bound the ratio",
+    "sapo_temperature_pos": "objective='sapo' with objective_options={'tau_positive': ...}",
+    "sapo_temperature_neg": "objective='sapo' with objective_options={'tau_negative': ...}",
+    **dict.fromkeys(
+        ("vespo_k_pos", "vespo_lambda_pos", "vespo_k_neg", "vespo_lambda_neg"),
+        "another objective, as there is no 'vespo' here: objective='cispo' also weighs by a bounded ratio",
+    ),
 }
 """Options of TRL's loss, and what takes their place."""
 
@@ -27,6 +33,10 @@ _IMPOSSIBLE = {
     "top_entropy_quantile": "it silences tokens, so that the gradient is no longer that of the objective",
     "entropy_coef": "the gradient would no longer be the objective's",
     "use_adaptive_entropy": "the gradient would no longer be the objective's",
+    **dict.fromkeys(
+        ("entropy_coef_min", "entropy_coef_max", "entropy_coef_delta", "entropy_target"),
+        "there is no entropy bonus",
+    ),
     "vllm_importance_sampling_mode": "a ratio on single rows or tokens breaks Σ(p - q) = 0; "
     "a candidate with an extreme ratio is dropped whole",
 }
@@ -39,7 +49,9 @@ class TargetPolicyConfig(GRPOConfig):  # type: ignore[misc]
 
     Differs from `GRPOConfig` in two defaults: dropout is off (the pass without gradient runs in train mode,
     and dropout moves its log-probs), and the loss is the objective's. `beta` is the strength of the KL to the
-    reference for every objective.
+    reference for every objective, and `use_bias_correction_kl` (TRL's default) its `kl_correction`.
+    `mask_truncated_completions` is TRL's: a truncated completion counts in its group's mean and sigma, and is
+    not learnt from. `drop_truncated_completions` leaves it out of its group.
     """
 
     _VALID_DICT_FIELDS: ClassVar[list[str]] = [
@@ -57,6 +69,13 @@ class TargetPolicyConfig(GRPOConfig):  # type: ignore[misc]
     )
     eta: float | None = field(
         default=None, metadata={"help": "Temperature of the target. None: the objective's own."}
+    )
+    drop_truncated_completions: bool = field(
+        default=False,
+        metadata={
+            "help": "Leave truncated completions out of their group: unlike with "
+            "`mask_truncated_completions`, their scores count in no mean and no sigma."
+        },
     )
     success: float = field(
         default=0.5, metadata={"help": "A reward above this counts as solved in logs and pass@K."}
@@ -115,6 +134,8 @@ class TargetPolicyConfig(GRPOConfig):  # type: ignore[misc]
         """The objective that these options name; a wrong option names itself and what is accepted."""
         options: dict[str, Any] = dict(self.objective_options or {})  # type: ignore[arg-type]
         options |= {k: v for k in ("score", "eta") if (v := getattr(self, k)) is not None}
+        if "kl_correction" in accepted(self.objective) and self.beta:
+            options.setdefault("kl_correction", self.use_bias_correction_kl)
         if "reward_weights" in accepted(self.objective) and self.reward_weights:
             options.setdefault("reward_weights", tuple(self.reward_weights))
         if "max_length" in accepted(self.objective):
@@ -137,6 +158,11 @@ class TargetPolicyConfig(GRPOConfig):  # type: ignore[misc]
                     f"{name} is {getattr(self, name)!r}, but the loss is the objective's: "
                     f"set {name}={defaults[name]!r}, and {instead}"
                 )
+        if self.mask_truncated_completions and self.drop_truncated_completions:
+            raise ValueError(
+                "mask_truncated_completions and drop_truncated_completions are both True: choose one. "
+                "The first counts the scores of truncated completions in their group, the second does not"
+            )
         parallel = self.parallelism_config
         for name in ("cp_size", "sp_size"):
             size = getattr(parallel, name, 1) if parallel is not None else 1

@@ -43,6 +43,8 @@ class Generation:
     """of this rank's rows"""
     images: bool = False
     """whether rows come with images, which cannot be sorted by row"""
+    kl_correction: bool = False
+    """whether the KL that `beta` weighs is corrected by the ratio (`tpo.objectives.kl.corrected`)"""
     refreshed: int = -1
     """the optimiser step that `fit` belongs to"""
     fit: Fit | None = None
@@ -88,9 +90,23 @@ class Generation:
 
     def _penalty(self, log_probs: Tensor) -> Tensor:
         """The KL to the reference: GRPO's, where no score differs from another."""
-        kl = tpo.objective("grpo", beta=self.beta)
+        kl, signal = self._kl
+        found: Tensor = kl.coefficients(log_probs, signal)
+        return found
+
+    @property
+    def _kl(self) -> tuple[Objective, Any]:
+        kl = tpo.objective("grpo", beta=self.beta, kl_correction=self.kl_correction)
         quiet = replace(self.group, scores=torch.zeros_like(self.group.total))
-        found: Tensor = kl.coefficients(log_probs, kl.prepare(quiet))
+        return kl, kl.prepare(quiet)
+
+    def loss(self) -> Tensor:
+        """The objective's own value at the snapshot, with its KL; for evaluation."""
+        log_probs = self.group.log_probs_old
+        found: Tensor = self.objective.loss(log_probs, self.objective.prepare(self.group))
+        if self.beta and self.group.log_probs_ref is not None:
+            kl, signal = self._kl
+            found = found + kl.loss(log_probs, signal)
         return found
 
     def refresh(self, log_probs: Tensor, step: int) -> None:

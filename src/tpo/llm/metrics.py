@@ -11,8 +11,13 @@ import torch
 
 import tpo
 from tpo import diagnostics
+from tpo.groups import masked
 from tpo.llm.generation import Fit, Generation
+from tpo.llm.ranks import Ranks
 from tpo.objectives import Objective
+from tpo.objectives.kl import clamped, corrected, k3
+from tpo.objectives.ratio import ClippedObjective, RatioObjective
+from tpo.objectives.soft_clip import CISPO
 from tpo.objectives.target import TargetSignal, log_scores_of, misfit, probabilities
 
 FEW = 2.0
@@ -24,8 +29,11 @@ ONCE = 0.3
 
 
 def score_metrics(group: tpo.Group, success: float) -> dict[str, float]:
-    """`group_metrics` of a group's scores."""
-    return group_metrics(group.total, _valid(group), success)
+    """`group_metrics` of a group's scores; a candidate that counts only in the scores is excluded as well."""
+    valid = _valid(group)
+    counted = valid if group.scored is None else group.scored & valid.any(-1, keepdim=True)
+    found = group_metrics(group.total, counted, success)
+    return {**found, "groups/excluded": 1 - valid.double().mean().item()}
 
 
 def group_metrics(scores: torch.Tensor, valid: torch.Tensor, success: float) -> dict[str, float]:
@@ -74,6 +82,62 @@ def fit_metrics(
         "target/effective_candidates": (effective * compared).sum() / compared.sum(),
         "target/mass_on_winners": torch.where(mixed, mass.winners, torch.nan),
     }
+
+
+def step_metrics(
+    generation: Generation, fit: Fit, rows: torch.Tensor, mask: torch.Tensor, ranks: Ranks
+) -> dict[str, float]:
+    """`kl` and `clip_ratio/*` of these rows under TRL's names; mask: [b, t]. Each only where there is one.
+
+    `kl` is k3, with its correction where it has one: the mean over tokens. A clipped token has no gradient.
+    """
+    found: dict[str, float] = {}
+
+    def own(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        x = generation.flat(x)[rows, : mask.shape[1]].float()
+        return (x, mask) if x.shape == mask.shape else (x, torch.ones_like(x, dtype=torch.bool))
+
+    if (kl := _kl(generation, fit)) is not None:
+        found["kl"] = ranks.mean_over(*own(kl))
+    objective, signal = generation.objective, fit.signal
+    if isinstance(objective, CISPO):
+        above = objective.ratios(generation.group.xp, fit.log_probs, signal) > objective.cap
+        found["cispo_clip_ratio"] = ranks.mean_over(*own(above & (signal.advantages > 0)))
+    if isinstance(objective, ClippedObjective):
+        low, high = map(
+            own, objective.clipped(_log_ratios(generation, fit).exp(), signal.advantages)
+        )
+        found["clip_ratio/low_mean"] = ranks.mean_over(*low)
+        found["clip_ratio/low_min"] = ranks.extremes(*low)[0]
+        found["clip_ratio/high_mean"] = ranks.mean_over(*high)
+        found["clip_ratio/high_max"] = ranks.extremes(*high)[1]
+        found["clip_ratio/region_mean"] = (
+            found["clip_ratio/low_mean"] + found["clip_ratio/high_mean"]
+        )
+    return found
+
+
+def _kl(generation: Generation, fit: Fit) -> torch.Tensor | None:
+    """[G, K, T] the KL of each token; None without a reference."""
+    objective, group = generation.objective, generation.group
+    if group.log_probs_ref is None or not (generation.beta or getattr(objective, "beta", 0.0)):
+        return None
+    kl: torch.Tensor = k3(masked(group.xp, fit.log_probs, group.mask), group.log_probs_ref)
+    if not getattr(objective, "kl_correction", generation.kl_correction):
+        return kl
+    found: torch.Tensor = corrected(group.xp, _log_ratios(generation, fit), kl)
+    return found
+
+
+def _log_ratios(generation: Generation, fit: Fit) -> torch.Tensor:
+    """[G, K, T] or [G, K, 1] log(pi/pi_old) as the objective takes it, clamped; else per token."""
+    objective, group = generation.objective, generation.group
+    if isinstance(objective, RatioObjective):
+        x = objective.log_ratios(group.xp, fit.log_probs, group.log_probs_old, fit.signal)
+    else:
+        x = masked(group.xp, fit.log_probs, group.mask) - group.log_probs_old
+    found: torch.Tensor = clamped(group.xp, x)
+    return found
 
 
 def _valid(group: tpo.Group) -> torch.Tensor:
@@ -136,7 +200,8 @@ class Watch:
             return (
                 f"{found['groups/excluded']:.0%} of completions are truncated or unscored",
                 "raise max_completion_length, keep truncated completions with "
-                "mask_truncated_completions=False, or fix the scorer if reward_failures is high",
+                "drop_truncated_completions=False and mask_truncated_completions=False, "
+                "or fix the scorer if reward_failures is high",
             )
         if min(fail, passed) > 0.1:
             return f"{fail:.0%} always fail and {passed:.0%} always pass", "take prompts in between"

@@ -37,6 +37,15 @@ class Ranks:
         total, n = self._accelerator.reduce(sums, reduction="sum").tolist()
         return float(total / max(n, 1.0))
 
+    def extremes(self, x: Tensor, mask: Tensor) -> tuple[float, float]:
+        """The smallest and the largest row mean over all ranks; NaN where no row has a token."""
+        means = self.gathered(((x * mask).sum(-1) / mask.sum(-1))[:, None])
+        known = means[~means.isnan()]
+        if not len(known):
+            return torch.nan, torch.nan
+        low, high = torch.stack([known.min(), known.max()]).tolist()
+        return low, high
+
     def mean(self, numbers: Tensor) -> list[float]:
         """[n] numbers of each rank, averaged over the ranks that have one."""
         found: list[float] = self._accelerator.gather(numbers[None]).nanmean(0).tolist()

@@ -107,7 +107,7 @@ class Ready(NamedTuple):
                 max_new_tokens=trainer.args.max_completion_length,
                 temperature=trainer.args.temperature,
                 success=trainer.args.success,
-                drop_truncated=trainer.args.mask_truncated_completions,
+                drop_truncated=trainer.args.drop_truncated_completions,
                 seed=seed,
                 sampler=trainer.sampler,
                 start=start,

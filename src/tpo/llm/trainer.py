@@ -32,7 +32,7 @@ from tpo.llm.hooks import (
     sampler_of,
     token_mask,
 )
-from tpo.llm.metrics import Watch, fit_metrics, score_metrics
+from tpo.llm.metrics import Watch, fit_metrics, score_metrics, step_metrics
 from tpo.llm.packing import Rows, shared
 from tpo.llm.ranks import Ranks
 from tpo.llm.skipping import SkipSteps
@@ -84,6 +84,8 @@ class TargetPolicyTrainer(GRPOTrainer):  # type: ignore[misc]
         self._cudnn = attention.cudnn_allowed()
         rewards = guard_all(reward_funcs, args.reward_timeout)
         super().__init__(model, rewards, args, *more, **options)
+        if args.drop_truncated_completions:
+            self.mask_truncated_completions = True  # a candidate without tokens leaves its group
         if args.bf16 and args.spread_weights:
             spread(self.model, args.seed)
         self._forward_options = forward_options()
@@ -177,9 +179,12 @@ class TargetPolicyTrainer(GRPOTrainer):  # type: ignore[misc]
         return self._buffered_inputs[self._step % steps]
 
     def _compute_loss(self, model: Any, inputs: dict[str, Any]) -> Tensor:
-        """Σ sg(c)·log_prob over the rows of this micro-batch, scaled for ranks and accumulation."""
+        """Σ sg(c)·log_prob over the rows of this micro-batch, scaled for ranks and accumulation.
+
+        In evaluation, the objective's own value on the batch's groups.
+        """
         if not self.model.training:
-            return super()._compute_loss(model, inputs)
+            return self._eval_loss(model, inputs)
         generation = self.generation
         log_probs, entropies, *aux = self._forward(model, inputs, compute_entropy=True)
         rows = inputs["row"] + generation.first_row
@@ -188,7 +193,10 @@ class TargetPolicyTrainer(GRPOTrainer):  # type: ignore[misc]
         mask = token_mask(inputs)
         loss = (c * torch.where(mask, log_probs, 0.0)).sum() * self._scale()
         self.skipping.watch(generation, inputs, rows, log_probs.detach() * mask, c)
-        self._note(entropy=self._ranks.mean_over(entropies.detach(), mask))
+        self._note(
+            entropy=self._ranks.mean_over(entropies.detach(), mask),
+            **step_metrics(generation, fit, rows, mask, self._ranks),
+        )
         if getattr(self, "aux_loss_enabled", False):
             steps = self.current_gradient_accumulation_steps
             loss = loss + self.router_aux_loss_coef * aux[0] / steps
@@ -262,13 +270,30 @@ class TargetPolicyTrainer(GRPOTrainer):  # type: ignore[misc]
         )
         return tuple(found)
 
+    def _eval_loss(self, model: Any, inputs: dict[str, Any]) -> Tensor:
+        """The objective's value where the policy is the snapshot; 0 with one completion per prompt."""
+        log_probs, entropies, *aux = self._forward(model, inputs, compute_entropy=True)
+        generation = self._new_generation(inputs, [])
+        generation.snapshot(self._everywhere(log_probs.float(), generation))
+        self._note(entropy=self._ranks.mean_over(entropies, token_mask(inputs)))
+        loss = log_probs.new_zeros(())
+        if generation.shape[1] > 1:
+            loss = generation.loss()
+            fit = generation.fitted(generation.group.log_probs_old)
+            rows = torch.arange(len(log_probs), device=log_probs.device) + generation.first_row
+            self._note(**step_metrics(generation, fit, rows, token_mask(inputs), self._ranks))
+        if getattr(self, "aux_loss_enabled", False):
+            loss = loss + self.router_aux_loss_coef * aux[0]
+        return loss
+
     def _new_generation(self, output: dict[str, Any], prompts: list[Any]) -> Generation:
         mask = self._ranks.gathered(token_mask(output))
         rewards = self._rewards.float()
         weights = self.reward_weights.to(rewards.device)
         scores = torch.where(rewards.isnan(), 0.0, rewards) * weights
         valid = ~rewards.isnan().all(-1) & self._ranks.kept(output)
-        G, K = len(rewards) // self.num_generations, self.num_generations
+        K = self.num_generations if self.model.training else self.num_generations_eval
+        G = len(rewards) // K
         scores = scores.reshape(G, K, -1)
         given = {
             "log_probs_ref": output.get("ref_per_token_logps"),
@@ -280,11 +305,13 @@ class TargetPolicyTrainer(GRPOTrainer):  # type: ignore[misc]
             scores=scores[..., 0] if scores.shape[-1] == 1 else scores,
             mask=mask.reshape(G, K, -1),
             valid=valid.reshape(G, K),
+            scored=valid.reshape(G, K) if self.args.mask_truncated_completions else None,
             **{k: x.reshape(G, K, -1) for k, x in more.items()},
         )
-        self._note_scores(group)
+        if self.model.training:
+            self._note_scores(group)
         own_kl = hasattr(self.objective, "beta")
-        n = len(output["row"])
+        n = len(output["completion_ids"])
         return Generation(
             self.objective,
             group,
@@ -293,6 +320,7 @@ class TargetPolicyTrainer(GRPOTrainer):  # type: ignore[misc]
             self.accelerator.process_index * n,
             prompts,
             images="num_images" in output,
+            kl_correction=self.args.use_bias_correction_kl,
         )
 
     def _rescored(self, generation: Generation) -> Tensor:

@@ -41,7 +41,7 @@ def config(recipe: Recipe) -> TargetPolicyConfig:
         "num_iterations": recipe.iterations,
         "max_completion_length": recipe.max_tokens,
         "temperature": recipe.temperature,
-        "mask_truncated_completions": recipe.drop_truncated,
+        "drop_truncated_completions": recipe.drop_truncated,
         "seed": recipe.seed,
         "save_strategy": "steps" if recipe.save_every else "no",
         "save_steps": recipe.in_steps(recipe.save_every) or 1,

@@ -16,12 +16,12 @@ def group_mean(group: Group) -> Array:
 
 def centred(group: Group) -> Array:
     """[B, K] R - mean(R) within the group; exactly 0 where all scores are equal."""
-    return centred_scores(group.xp, group.total, group.valid)
+    return centred_scores(group.xp, group.total, group.counted)
 
 
 def standardized(group: Group) -> Array:
     """[B, K] the z-score within the group, population sigma."""
-    return z_scores(group.xp, group.total, group.valid)
+    return z_scores(group.xp, group.total, group.counted)
 
 
 def leave_one_out(group: Group) -> Array:
@@ -42,8 +42,8 @@ def over_mean(group: Group) -> Array:
 
 def batch_sigma(group: Group) -> Array:
     """[1, 1] the population sigma of all scores of the batch."""
-    valid = None if group.valid is None else group.valid.reshape(1, -1)
-    return moments(group.xp, group.total.reshape(1, -1), valid)[1]
+    counted = None if group.counted is None else group.counted.reshape(1, -1)
+    return moments(group.xp, group.total.reshape(1, -1), counted)[1]
 
 
 def batch_z(xp: Namespace, x: Array, mask: Array | None) -> Array:

@@ -29,7 +29,7 @@ def token_weights(
     kept, n_contexts = contexts(group, drop)
     tokens = present(group, group.mask) * kept
     if over == "candidate":
-        return tokens / total(group, candidates(group) * kept, shape[:2])
+        return tokens / total(group, present(group, _column(group.counted)) * kept, shape[:2])
     if over == "group":
         return tokens / n_contexts
     if over == "sequence":
@@ -57,11 +57,16 @@ def present(group: Group, mask: Array | None) -> Array | float:
 
 def candidates(group: Group) -> Array | float:
     """[B, K, 1], or the number 1: 1 for every candidate that counts."""
-    return present(group, None if group.valid is None else group.valid[..., None])
+    return present(group, _column(group.valid))
+
+
+def _column(x: Array | None) -> Array | None:
+    """[B, K] as [B, K, 1]."""
+    return None if x is None else x[..., None]
 
 
 def sizes(group: Group) -> Array | float:
-    """[B, 1, 1], or a number: candidates per group, at least 1."""
+    """[B, 1, 1], or a number: candidates per group whose score counts, at least 1."""
     return group.sizes if isinstance(group.sizes, float) else group.sizes[..., None]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from tpo.groups import Group
+from tpo.groups import Group, masked
 from tpo.objectives.base import Traits, choice
 from tpo.objectives.target import SCORES, TargetObjective, TargetSignal, score_rule
 
@@ -33,7 +33,7 @@ class CrossEntropy(TargetObjective):
 
     def signal(self, group: Group) -> Any:
         xp = group.xp
-        correct = xp.cast(group.total > 0, group.log_probs_old)
+        correct = xp.cast(masked(xp, group.total, group.valid) > 0, group.log_probs_old)
         n = xp.sum(correct, axis=-1, keepdims=True)
         answered = (n > 0) & (xp.ones_like(correct) > 0)
         candidates = answered if group.valid is None else answered & group.valid

@@ -108,7 +108,8 @@ class IcePop(Correction):
         if self.level == "token":
             return group, xp.cast(inside, x)
         kept = inside[..., 0] if group.valid is None else inside[..., 0] & group.valid
-        return replace(group, valid=kept), xp.cast(inside, x)
+        scored = None if group.scored is None else inside[..., 0] & group.scored
+        return replace(group, valid=kept, scored=scored), xp.cast(inside, x)
 
 
 def tis(objective: Objective, cap: float = 2.0) -> Objective:

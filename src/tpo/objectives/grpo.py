@@ -22,7 +22,8 @@ class GRPO(ClippedObjective):
 
     Shapes: u [B, K]. `granularity="token"` is the form above (DeepSeekMath). `granularity="sequence"` is the
     TPO paper's baseline: one ratio per candidate, :math:`\exp\sum_t\log r_{it}`, summed over K with no 1/K,
-    averaged over contexts. The KL is to `log_probs_ref`, or to the rollout snapshot without one.
+    averaged over contexts. The KL is to `log_probs_ref`, or to the rollout snapshot without one; with
+    `kl_correction` it is r·k3, whose gradient is unbiased in epochs after the first (TRL's default).
     `sigma_floor` is the least sigma that scores are divided by.
     `drop_constant` leaves zero-variance groups out of the loss and of the mean (`grpo_masked`).
 
@@ -49,7 +50,7 @@ class GRPO(ClippedObjective):
         signal = ratio_signal(group, "z", self.granularity, over, self.drop_constant)
         if not self.sigma_floor:
             return signal
-        u = z_scores(group.xp, group.total, group.valid, self.sigma_floor)
+        u = z_scores(group.xp, group.total, group.counted, self.sigma_floor)
         return signal._replace(advantages=u[..., None])
 
     def walls(self) -> tuple[float, float]:

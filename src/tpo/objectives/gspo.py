@@ -28,10 +28,11 @@ class GSPO(ClippedObjective):
 
     Source: Zheng et al., arXiv 2507.18071.
 
-    Deviates: nothing.
+    Deviates: the KL, of which the paper has none, is per token and averaged over the sequence, as in TRL.
     """
 
     traits: ClassVar[Traits] = Traits("ratio")
+    kl_per_token: ClassVar[bool] = True
 
     clip_low: float = inside_unit(3e-4)
     clip_high: float = nonnegative(4e-4)

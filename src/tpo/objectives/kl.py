@@ -64,3 +64,17 @@ def bregman(xp: Namespace, d: Array) -> Array:
 def bregman_slope(xp: Namespace, d: Array) -> Array:
     """dk3/dd = 1 - e^-d, of a clamped d."""
     return 1 - xp.exp(-d)
+
+
+def corrected(xp: Namespace, x: Array, estimate: Array) -> Array:
+    r"""r·k of an estimate k, with r = e^x = pi/pi_old: unbiased where pi_old sampled, not pi.
+
+    The gradient flows through r as well: of r·k3 it is r·d, that of KL(pi‖ref). x is clamped.
+    Source: DeepSeek-V3.2, arXiv 2512.02556; TRL's `use_bias_correction_kl`.
+    """
+    return xp.exp(x) * estimate
+
+
+def corrected_slope(xp: Namespace, x: Array, estimate: Array, slope: Array) -> Array:
+    """r·(k + dk/dd), as d and x grow together; x is not yet clamped, and beyond the clamp r is constant."""
+    return xp.exp(clamped(xp, x)) * (inside(xp, x, estimate) + slope)

@@ -11,8 +11,12 @@ from tpo.groups import Group, masked
 from tpo.objectives.advantages import centred, standardized
 from tpo.objectives.aggregation import candidate_weights, sizes, token_weights
 from tpo.objectives.base import Traits, fraction, nonnegative, positive
-from tpo.objectives.kl import bregman, bregman_slope, clamped, inside
-from tpo.objectives.weighted import PolicySignal, WeightedObjective, policy_signal
+from tpo.objectives.weighted import (
+    PenalisedObjective,
+    PolicySignal,
+    WeightedObjective,
+    policy_signal,
+)
 
 LEVEL = 1e-5
 """A z-score this small is rounding: the candidate scores as its group does on average."""
@@ -45,7 +49,7 @@ class AWR(WeightedObjective):
 
 
 @dataclass(frozen=True)
-class PMPO(WeightedObjective):
+class PMPO(PenalisedObjective):
     r"""Preference-based MPO: up with the accepted, down with the rejected, held by a KL.
 
     .. math:: L = \frac1B\sum_b
@@ -74,16 +78,6 @@ class PMPO(WeightedObjective):
         push = self.alpha * _share(xp, accepted) - (1 - self.alpha) * _share(xp, rejected)
         weights = token_weights(group, "group") / sizes(group)
         return policy_signal(group, push[..., None] * sizes(group), weights)
-
-    def value(self, xp: Namespace, log_probs: Array, signal: Any) -> Array:
-        d = clamped(xp, masked(xp, log_probs, signal.tokens) - signal.reference)
-        kl = xp.sum(signal.weights * bregman(xp, d))
-        return super().value(xp, log_probs, signal) + self.beta * kl
-
-    def slope(self, xp: Namespace, log_probs: Array, signal: Any) -> Array:
-        d = masked(xp, log_probs, signal.tokens) - signal.reference
-        kl = signal.weights * inside(xp, d, bregman_slope(xp, clamped(xp, d)))
-        return super().slope(xp, log_probs, signal) + self.beta * masked(xp, kl, signal.tokens)
 
 
 def _share(xp: Namespace, members: Array) -> Array:

@@ -116,7 +116,7 @@ class LPO(TargetObjective):
     def _scaled_scores(self, group: Group) -> Array:
         """[B, K] (R - mean)/tau, which the softmax cannot tell from R/tau."""
         if self.tau == "sigma":
-            return z_scores(group.xp, group.total, group.valid)
+            return z_scores(group.xp, group.total, group.counted)
         above = centred(group)
         if self.tau == "one":
             return above

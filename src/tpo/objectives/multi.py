@@ -48,8 +48,8 @@ class GDPO(GRPO):
             raise ValueError(
                 f"reward_weights has {len(weights)} entries and scores {n} rewards: give one per reward"
             )
-        each = [w * z_scores(xp, rewards[..., r], group.valid) for r, w in enumerate(weights)]
-        return batch_z(xp, sum(each[1:], each[0]), group.valid)
+        each = [w * z_scores(xp, rewards[..., r], group.counted) for r, w in enumerate(weights)]
+        return batch_z(xp, sum(each[1:], each[0]), group.counted)
 
 
 @dataclass(frozen=True)

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from tpo.arrays import Array, Namespace
 from tpo.groups import Group, masked
 from tpo.objectives.advantages import PER_TOKEN, advantage
 from tpo.objectives.aggregation import candidate_weights, token_weights
-from tpo.objectives.base import Objective, nonnegative
-from tpo.objectives.kl import bregman, bregman_slope, clamped, inside
+from tpo.objectives.base import Objective, flag, nonnegative
+from tpo.objectives.kl import (
+    bregman,
+    bregman_slope,
+    clamped,
+    corrected,
+    corrected_slope,
+    inside,
+)
 from tpo.objectives.weighted import PolicySignal, policy_signal
 
 GRANULARITIES = ("token", "sequence", "mean")
@@ -36,9 +43,16 @@ def to_tokens(xp: Namespace, slope: Array, signal: PolicySignal, granularity: st
 
 @dataclass(frozen=True)
 class RatioObjective(Objective):
-    """L = Σ weights·[surrogate(log r, A) + beta·k3]; subclasses state the surrogate and its derivative."""
+    """L = Σ weights·[surrogate(log r, A) + beta·k3]; subclasses state the surrogate and its derivative.
+
+    With `kl_correction` the penalty is r·k3 (`kl.corrected`).
+    """
+
+    kl_per_token: ClassVar[bool] = False
+    """Whether the KL is per token where the ratio is not."""
 
     beta: float = nonnegative(0.0)
+    kl_correction: bool = flag(False)
 
     def surrogate(self, xp: Namespace, x: Array, advantages: Array) -> Array:
         """The loss term as a function of the log-ratio x."""
@@ -58,6 +72,19 @@ class RatioObjective(Objective):
         """[B, K, T] or [B, K, 1] log(pi/snapshot), not yet clamped."""
         return log_ratio(xp, log_probs, snapshot, signal, self.ratio_of())
 
+    def reference_ratios(self, xp: Namespace, log_probs: Array, signal: PolicySignal) -> Array:
+        """[B, K, T] or [B, K, 1] log(pi/ref), not yet clamped."""
+        if self.kl_per_token:
+            return log_ratio(xp, log_probs, signal.reference, signal, "token")
+        return self.log_ratios(xp, log_probs, signal.reference, signal)
+
+    def penalties(self, xp: Namespace, x: Array, d: Array, signal: PolicySignal) -> Array:
+        """The penalty beside each ratio, shaped like x: the mean over tokens beside one of a sequence."""
+        found = self.penalty(xp, d)
+        if d.shape == x.shape:
+            return found
+        return xp.sum(masked(xp, found, signal.tokens), axis=-1, keepdims=True) / signal.lengths
+
     def penalty(self, xp: Namespace, d: Array) -> Array:
         """The KL estimator that beta multiplies, d = log(pi/ref)."""
         return bregman(xp, d)
@@ -70,17 +97,22 @@ class RatioObjective(Objective):
         x = clamped(xp, self.log_ratios(xp, log_probs, signal.log_probs_old, signal))
         terms = self.surrogate(xp, x, signal.advantages)
         if self.beta:
-            own = signal.reference is signal.log_probs_old
-            d = x if own else clamped(xp, self.log_ratios(xp, log_probs, signal.reference, signal))
-            terms = terms + self.beta * self.penalty(xp, d)
+            own = signal.reference is signal.log_probs_old and not self.kl_per_token
+            d = x if own else clamped(xp, self.reference_ratios(xp, log_probs, signal))
+            kl = self.penalties(xp, x, d, signal)
+            terms = terms + self.beta * (corrected(xp, x, kl) if self.kl_correction else kl)
         return xp.sum(signal.weights * terms)
 
     def slope(self, xp: Namespace, log_probs: Array, signal: Any) -> Array:
         x = self.log_ratios(xp, log_probs, signal.log_probs_old, signal)
         slope = inside(xp, x, self.surrogate_slope(xp, clamped(xp, x), signal.advantages))
         if self.beta:
-            d = self.log_ratios(xp, log_probs, signal.reference, signal)
-            slope = slope + self.beta * inside(xp, d, self.penalty_slope(xp, clamped(xp, d)))
+            d = self.reference_ratios(xp, log_probs, signal)
+            kl_slope = inside(xp, d, self.penalty_slope(xp, clamped(xp, d)))
+            if self.kl_correction:
+                kl = self.penalties(xp, x, clamped(xp, d), signal)
+                kl_slope = corrected_slope(xp, x, kl, kl_slope)
+            slope = slope + self.beta * kl_slope
         return to_tokens(xp, signal.weights * slope, signal, self.ratio_of())
 
 
@@ -98,10 +130,14 @@ class ClippedObjective(RatioObjective):
         return -xp.minimum(r * advantages, xp.clip(r, 1 - low, 1 + high) * advantages)
 
     def surrogate_slope(self, xp: Namespace, x: Array, advantages: Array) -> Array:
-        low, high = self.walls()
         r = xp.exp(x)
-        behind = ((advantages > 0) & (r > 1 + high)) | ((advantages < 0) & (r < 1 - low))
-        return xp.where(behind, 0.0, -r * advantages)
+        low, high = self.clipped(r, advantages)
+        return xp.where(high | low, 0.0, -r * advantages)
+
+    def clipped(self, r: Array, advantages: Array) -> tuple[Array, Array]:
+        """Where a ratio is clipped and has no gradient: below the lower bound, and above the upper."""
+        low, high = self.walls()
+        return (advantages < 0) & (r < 1 - low), (advantages > 0) & (r > 1 + high)
 
 
 def ratio_signal(

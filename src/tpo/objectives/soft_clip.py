@@ -12,7 +12,7 @@ from tpo.objectives.aggregation import token_weights
 from tpo.objectives.base import Traits, nonnegative, positive
 from tpo.objectives.kl import LIMIT
 from tpo.objectives.ratio import RatioObjective, log_ratio, ratio_signal
-from tpo.objectives.weighted import PolicySignal, WeightedObjective, policy_signal
+from tpo.objectives.weighted import PenalisedObjective, PolicySignal, policy_signal
 
 
 @dataclass(frozen=True)
@@ -55,11 +55,11 @@ class SAPO(RatioObjective):
 
 
 @dataclass(frozen=True)
-class CISPO(WeightedObjective):
+class CISPO(PenalisedObjective):
     r"""REINFORCE weighted by a clipped ratio: no token ever loses its gradient.
 
     .. math:: L = -\frac{1}{\sum|o|}\sum_i\sum_t
-              \mathrm{sg}(\mathrm{clip}(r_{it}, floor, cap))\,u_i \log\pi_{it}
+              [\mathrm{sg}(\mathrm{clip}(r_{it}, floor, cap))\,u_i \log\pi_{it} - \beta\,k_3]
 
     Shapes: u [B, K]; `floor` and `cap` bound the ratio itself. The defaults 0 and 5 are TRL's reading
     of the paper; verl's method of the same name clips to 1 ± .2: `floor=0.8, cap=1.2`.
@@ -68,7 +68,7 @@ class CISPO(WeightedObjective):
 
     Source: MiniMax-M1, arXiv 2506.13585.
 
-    Deviates: the paper does not print its cap; the choice above is named.
+    Deviates: the paper does not print its cap; the choice above is named. beta is 0 there.
     """
 
     traits: ClassVar[Traits] = Traits("ratio")
@@ -79,7 +79,11 @@ class CISPO(WeightedObjective):
     def signal(self, group: Group) -> Any:
         return policy_signal(group, advantage(group, "z"), token_weights(group, "token"))
 
-    def credit(self, xp: Namespace, log_probs: Array, signal: PolicySignal) -> Array:
+    def ratios(self, xp: Namespace, log_probs: Array, signal: PolicySignal) -> Array:
+        """[B, K, T] pi/pi_old, not yet clipped."""
         x = log_ratio(xp, log_probs, signal.log_probs_old, signal, "token")
-        r = xp.clip(xp.exp(xp.clip(x, -LIMIT, LIMIT)), self.floor, self.cap)
+        return xp.exp(xp.clip(x, -LIMIT, LIMIT))
+
+    def credit(self, xp: Namespace, log_probs: Array, signal: PolicySignal) -> Array:
+        r = xp.clip(self.ratios(xp, log_probs, signal), self.floor, self.cap)
         return signal.weights * r * signal.advantages

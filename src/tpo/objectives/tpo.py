@@ -57,7 +57,7 @@ class TPO(TargetObjective):
     def signal(self, group: Group) -> Any:
         xp = group.xp
         rule = score_rule(group, self.score)
-        u = z_scores(xp, group.total, group.valid, self.sigma_floor)
+        u = z_scores(xp, group.total, group.counted, self.sigma_floor)
         log_p_old = (
             log_scores_of(xp, group.log_probs_old, rule) if self.anchor else xp.zeros_like(u)
         )

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from tpo.arrays import Array, Namespace
 from tpo.groups import Group, masked
-from tpo.objectives.base import Objective
+from tpo.objectives.base import Objective, flag, nonnegative
+from tpo.objectives.kl import (
+    bregman,
+    bregman_slope,
+    clamped,
+    corrected,
+    corrected_slope,
+    inside,
+)
 
 
 class PolicySignal(NamedTuple):
@@ -45,3 +54,39 @@ class WeightedObjective(Objective):
     def slope(self, xp: Namespace, log_probs: Array, signal: Any) -> Array:
         credit = self.credit(xp, masked(xp, log_probs, signal.tokens), signal)
         return masked(xp, xp.zeros_like(log_probs) - credit, signal.tokens)
+
+
+@dataclass(frozen=True)
+class PenalisedObjective(WeightedObjective):
+    """L = -Σ sg(credit)·log pi + beta·Σ weights·k3 to the reference, token by token.
+
+    With `kl_correction` the penalty is r·k3 (`kl.corrected`).
+    """
+
+    beta: float = nonnegative(0.0)
+    kl_correction: bool = flag(False)
+
+    def value(self, xp: Namespace, log_probs: Array, signal: Any) -> Array:
+        loss = super().value(xp, log_probs, signal)
+        if not self.beta:
+            return loss
+        x, d = _log_ratios(xp, log_probs, signal)
+        kl = bregman(xp, clamped(xp, d))
+        kl = corrected(xp, clamped(xp, x), kl) if self.kl_correction else kl
+        return loss + self.beta * xp.sum(signal.weights * kl)
+
+    def slope(self, xp: Namespace, log_probs: Array, signal: Any) -> Array:
+        slope = super().slope(xp, log_probs, signal)
+        if not self.beta:
+            return slope
+        x, d = _log_ratios(xp, log_probs, signal)
+        kl = inside(xp, d, bregman_slope(xp, clamped(xp, d)))
+        if self.kl_correction:
+            kl = corrected_slope(xp, x, bregman(xp, clamped(xp, d)), kl)
+        return slope + self.beta * masked(xp, signal.weights * kl, signal.tokens)
+
+
+def _log_ratios(xp: Namespace, log_probs: Array, signal: PolicySignal) -> tuple[Array, Array]:
+    """[B, K, T] log(pi/pi_old) and log(pi/ref)."""
+    log_probs = masked(xp, log_probs, signal.tokens)
+    return log_probs - signal.log_probs_old, log_probs - signal.reference
