@@ -380,6 +380,8 @@ def test_a_reward_model_is_called_as_trl_does(tmp_path: Path) -> None:
     row = made.state.log_history[0]
     assert row["reward_failures/judge"] == 1 / 8
     assert row["rewards/judge/mean"] > 1
+
+
 @pytest.mark.parametrize("name", ["tpo", "grpo"])
 def test_the_eval_loss_is_the_objectives_own(tmp_path: Path, name: str) -> None:
     """A mean of the loss over the groups that were sampled, of 2 completions each, with its KL."""

@@ -14,6 +14,13 @@ from tpo.cli.train_lines import failures, lines_of
 
 PRESETS = ("paper", "small")
 
+
+def _micro_batch(text: str) -> int | str:
+    if text != "auto" and not text.lstrip("-").isdigit():
+        raise argparse.ArgumentTypeError(f"{text!r} is neither a whole number nor auto")
+    return text if text == "auto" else int(text)
+
+
 _OPTIONS: dict[str, tuple[Any, str]] = {
     "model": (str, "a hub name, a folder, or a .gguf file"),
     "task": (str, "gsm8k, gsm8k:FOLDER, gym:NAME (reasoning-gym), toy:NAME, or a .jsonl file"),
@@ -31,7 +38,11 @@ _OPTIONS: dict[str, tuple[Any, str]] = {
         int,
         "rollout batches, instead of --steps; --eval-every and --save-every count them too",
     ),
-    "micro_batch": (int, "completions per forward pass and device (K)"),
+    "micro_batch": (
+        _micro_batch,
+        "completions per forward and backward pass and device, or auto: on a GPU the most that fit the memory, "
+        "on a CPU one group (auto)",
+    ),
     "max_tokens": (int, "per completion"),
     "temperature": (float, "of sampling (1.0)"),
     "beta": (float, "strength of the KL to the initial model"),
@@ -93,7 +104,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     )
     for name, (kind, text) in _OPTIONS.items():
         command.add_argument(
-            _flag(name), type=kind, help=text, dest=name, metavar=kind.__name__.upper()
+            _flag(name), type=kind, help=text, dest=name, metavar=kind.__name__.strip("_").upper()
         )
     for name, text in _FLAGS.items():
         command.add_argument(_flag(name), action="store_true", help=text, dest=name)

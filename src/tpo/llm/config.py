@@ -103,6 +103,14 @@ class TargetPolicyConfig(GRPOConfig):  # type: ignore[misc]
             "help": "Read a group as one sequence with its prompt once, where a micro-batch holds whole groups."
         },
     )
+    micro_batch: int | None = field(
+        default=None,
+        metadata={
+            "help": "Completions per forward and backward pass, in whole groups, into which the per-device "
+            "batch is split; halved where memory runs out. 0: as many as fit, measured. None: TRL's own. Needs "
+            "gradient_accumulation_steps=1."
+        },
+    )
     skip_silent: bool = field(
         default=True,
         metadata={
@@ -128,6 +136,7 @@ class TargetPolicyConfig(GRPOConfig):  # type: ignore[misc]
             )
         self._check_group_size()
         super().__post_init__()
+        self._check_micro_batch()
         self.build()
 
     def build(self) -> Objective:
@@ -171,6 +180,23 @@ class TargetPolicyConfig(GRPOConfig):  # type: ignore[misc]
                     f"parallelism_config.{name} is {size}: a completion must be whole on one rank. "
                     f"Set {name}=1 and use data parallelism"
                 )
+
+    def _check_micro_batch(self) -> None:
+        rows, K = self.per_device_train_batch_size, self.num_generations
+        if self.micro_batch is None:
+            return
+        if self.micro_batch < 0 or self.micro_batch % K:
+            raise ValueError(
+                f"micro_batch is {self.micro_batch}, expected a multiple of num_generations={K}, or 0 for as "
+                "many as fit"
+            )
+        steps = (self.gradient_accumulation_steps, self.steps_per_generation)
+        if steps != (1, 1) or rows % K:
+            raise ValueError(
+                f"micro_batch is {self.micro_batch} with gradient_accumulation_steps={steps[0]}, "
+                f"steps_per_generation={steps[1]} and per_device_train_batch_size={rows}: set both to 1 and "
+                f"the last to a multiple of num_generations={K}"
+            )
 
     def _check_group_size(self) -> None:
         """Groups must be whole in a rollout batch; the message names the nearest sizes that work."""

@@ -20,6 +20,7 @@ HOOKS = (
     "_calculate_rewards",
     "_generate_and_score_completions",
     "_prepare_inputs",
+    "compute_loss",
     "_compute_loss",
     "_get_per_token_logps_and_entropies",
 )

@@ -54,7 +54,8 @@ class Recipe:
     batches: int = 0
     """rollout batches; where given, steps, eval_every and save_every follow from it, whatever the iterations"""
     micro_batch: int | None = None
-    """completions per forward pass and device; the group size by default, which keeps groups whole"""
+    """completions per forward and backward pass and device. None or "auto": on a GPU the most whole groups that
+    fit the free memory, measured at the first step; on a CPU, where more gain nothing, one group"""
     max_tokens: int = 256
     temperature: float = 1.0
     beta: float = 0.0
@@ -103,9 +104,7 @@ class Recipe:
         if self.batches:
             object.__setattr__(self, "steps", self.in_steps(self.batches))
         if self.micro_batch is not None and self.micro_batch < 1:
-            raise ValueError(
-                f"micro_batch is {self.micro_batch}, expected at least 1, or none for the group size"
-            )
+            raise ValueError(f"micro_batch is {self.micro_batch}, expected at least 1, or auto")
         if self.group_size < 2:
             raise ValueError(f"group_size is {self.group_size}: a group needs at least 2")
         for name in ("learning_rate", "temperature", "timeout"):
@@ -142,6 +141,12 @@ class Recipe:
         return self.micro_batch or self.group_size
 
     @property
+    def own_batching(self) -> bool:
+        """Whether `trl` or the launcher decides how a batch is split: micro_batch auto is one group then."""
+        sharded = any(f"ACCELERATE_USE_{name}" in os.environ for name in ("FSDP", "DEEPSPEED"))
+        return sharded or any(name in self.trl for name in OWN_BATCHING)
+
+    @property
     def rows_per_step(self) -> int:
         """Completions per forward pass of all processes."""
         return self.rows_per_device * processes()
@@ -155,6 +160,14 @@ class Recipe:
     def plain(self) -> dict[str, Any]:
         """As JSON and YAML hold it."""
         return asdict(self)
+
+
+OWN_BATCHING = (
+    "per_device_train_batch_size", "gradient_accumulation_steps", "steps_per_generation",
+    "generation_batch_size", "micro_batch", "deepspeed", "fsdp", "fsdp_config", "parallelism_config",
+    "use_liger_kernel",
+)  # fmt: skip
+"""Options of TRL with which micro-batches are not measured."""
 
 
 def recipe(
@@ -198,6 +211,8 @@ def _check_task_options(made: Recipe) -> None:
 
 def typed(name: str, value: Any) -> Any:
     """The value as its option takes it."""
+    if name == "micro_batch" and value == "auto":
+        return None
     kind, optional = _KINDS[name]
     return None if value is None and optional else of_kind(kind, name, value)
 
@@ -215,7 +230,8 @@ def of_kind(kind: str, name: str, value: Any) -> Any:
             return value
     except (TypeError, ValueError):
         pass
-    raise ValueError(f"{name} is {value!r}, expected {_WORDS[kind]}")
+    also = " or auto" if name == "micro_batch" else ""
+    raise ValueError(f"{name} is {value!r}, expected {_WORDS[kind]}{also}")
 
 
 _KINDS = {

@@ -55,6 +55,10 @@ class SkipSteps(TrainerCallback):  # type: ignore[misc]
         if not torch.isfinite((log_probs * c).sum()):
             self._broken += [(generation, g) for g in generation.broken(rows, log_probs, c)]
 
+    def forget(self) -> None:
+        """Drop what was noted of the current step, which starts anew."""
+        self._parts, self._broken = [], []
+
     def on_pre_optimizer_step(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         """Skip or let pass."""
         broken, moving = self._broken_and_moving()
@@ -65,7 +69,7 @@ class SkipSteps(TrainerCallback):  # type: ignore[misc]
             self._drop()
             self.silent += 1
         self.trainer._note(skipped_steps=float(broken), silent_steps=float(silent))
-        self._parts, self._broken = [], []
+        self.forget()
 
     def _broken_and_moving(self) -> tuple[bool, bool]:
         """Whether a gradient of any rank is not finite, and whether one is not zero.

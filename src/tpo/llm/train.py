@@ -1,6 +1,7 @@
 """Train a language model by a recipe: tokenizer, task, trainer, evaluation, a saved model with its card.
 
 DIR/recipe.json          what was asked for
+DIR/micro_batch.json     the micro-batch that fits the memory, where it was measured; a resume takes it
 DIR/log.jsonl            every step's numbers
 DIR/samples.jsonl        the last rollout batch
 DIR/evaluations.jsonl    greedy accuracy and pass@k on held-out prompts
@@ -64,6 +65,7 @@ def train(
     trainer = ready.trainer
     if trainer.accelerator.is_main_process:
         write_json(out / "recipe.json", asked(recipe))
+    _keep_micro_batch(trainer, out, quiet)
     trainer.remove_callback(PrinterCallback)
     progress = Progress(trainer, out, recipe.samples, quiet)
     trainer.add_callback(progress)
@@ -81,6 +83,24 @@ def train(
         ready.scoring.close()
         progress.close()
     return _finished(recipe, trainer, seconds.total)
+
+
+def _keep_micro_batch(trainer: TargetPolicyTrainer, out: Path, quiet: bool) -> None:
+    """Take the micro-batch of the run that is resumed; write down one that is measured or halved."""
+    micro, path = trainer.micro_batch, out / "micro_batch.json"
+    if micro is None:
+        return
+    kept = read_json(path)
+    if kept is not None:
+        micro.rows = kept["micro_batch"]
+
+    def changed(rows: int) -> None:
+        if trainer.accelerator.is_main_process:
+            write_json(path, {"micro_batch": rows})
+            if not quiet:
+                print(f"micro-batch: {rows} completions", file=sys.stderr)
+
+    micro.changed = changed
 
 
 class Ready(NamedTuple):
@@ -232,9 +252,10 @@ class Evaluator(TrainerCallback):  # type: ignore[misc]
 
 def _finished(recipe: Recipe, trainer: TargetPolicyTrainer, seconds: float) -> dict[str, Any]:
     out = Path(recipe.out)
-    steps = trainer.state.global_step
+    steps, micro = trainer.state.global_step, trainer.micro_batch
     result = {
         "steps": steps,
+        "micro_batch": micro.rows if micro else trainer.args.per_device_train_batch_size,
         **account(read_lines(out / "log.jsonl"), trainer.args, steps),
         "evaluations": read_lines(out / "evaluations.jsonl"),
         "skipped_steps": trainer.skipping.skipped,

@@ -1,10 +1,10 @@
 """TargetPolicyTrainer: TRL's GRPO trainer with the loss of any objective that needs no critic.
 
-Seven hooks, each around TRL's own method: a step keeps to kernels with a sound gradient, completions come from
+Eight hooks, each around TRL's own method: a step keeps to kernels with a sound gradient, completions come from
 a faster sampler and their log-probs from packed groups where that fits, rewards are kept raw, a rollout batch
-becomes a `Generation`, its coefficients are kept up to date, and the loss is Σ sg(c)·log_prob. TRL shuffles
-candidates over micro-batches and ranks; as the coefficients are made from whole groups, the gradient is the
-objective's wherever rows land.
+becomes a `Generation`, its coefficients are kept up to date, a step is split into micro-batches that fit the
+memory, and the loss is Σ sg(c)·log_prob. TRL shuffles candidates over micro-batches and ranks; as the
+coefficients are made from whole groups, the gradient is the objective's wherever rows land.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ from tpo.llm.hooks import (
     token_mask,
 )
 from tpo.llm.metrics import Watch, fit_metrics, score_metrics, step_metrics
+from tpo.llm.micro_batch import MicroBatch
 from tpo.llm.packing import Rows, shared
 from tpo.llm.ranks import Ranks
 from tpo.llm.skipping import SkipSteps
@@ -92,12 +93,13 @@ class TargetPolicyTrainer(GRPOTrainer):  # type: ignore[misc]
         self.sampler = None if self.use_vllm else sampler_of(self)
         self._packs = packs(self)
         self._ranks = Ranks(self.accelerator)
+        self.micro_batch = None if args.micro_batch is None else MicroBatch(self, args.micro_batch)
         self.skipping = SkipSteps(self)
         self.add_callback(self.skipping)
         self.lost = Lost(self.skipping, self.reward_funcs)
         self.add_callback(self.lost)
 
-    # The seven hooks
+    # The eight hooks
 
     def training_step(self, *given: Any, **options: Any) -> Tensor:
         """Without cuDNN's attention, but for sampling: with a mask, its gradient is NaN at some lengths."""
@@ -178,6 +180,13 @@ class TargetPolicyTrainer(GRPOTrainer):  # type: ignore[misc]
             self._note_fit(generation, generation.fit)
         return self._buffered_inputs[self._step % steps]
 
+    def compute_loss(self, model: Any, inputs: Any, *more: Any, **options: Any) -> Any:
+        """The loss; where a step is split, its gradients are added up here."""
+        micro = self.micro_batch
+        if micro is None or not self.model.training or not self._whole:
+            return super().compute_loss(model, inputs, *more, **options)
+        return micro.backward(model, inputs, lambda part: self._compute_loss(model, part))
+
     def _compute_loss(self, model: Any, inputs: dict[str, Any]) -> Tensor:
         """Σ sg(c)·log_prob over the rows of this micro-batch, scaled for ranks and accumulation.
 
@@ -199,6 +208,7 @@ class TargetPolicyTrainer(GRPOTrainer):  # type: ignore[misc]
         )
         if getattr(self, "aux_loss_enabled", False):
             steps = self.current_gradient_accumulation_steps
+            steps *= self.micro_batch.parts if self.micro_batch else 1
             loss = loss + self.router_aux_loss_coef * aux[0] / steps
         return loss
 
@@ -213,6 +223,24 @@ class TargetPolicyTrainer(GRPOTrainer):  # type: ignore[misc]
         **more: Any,
     ) -> tuple[Any, ...]:
         """Log-probs and entropies of completions; groups are read as one sequence each where they are whole."""
+        micro = self.micro_batch
+        given = (model, input_ids, attention_mask, logits_to_keep)
+        if micro is None or torch.is_grad_enabled():
+            return self._log_probs(*given, batch_size, compute_entropy, **more)
+        return micro.fitting(
+            lambda: self._log_probs(*given, micro.rows_without_gradient, compute_entropy, **more)
+        )
+
+    def _log_probs(
+        self,
+        model: Any,
+        input_ids: Tensor,
+        attention_mask: Tensor,
+        logits_to_keep: int,
+        batch_size: int | None,
+        compute_entropy: bool,
+        **more: Any,
+    ) -> tuple[Any, ...]:
         K = self.num_generations
         text_only = not any(value is not None and value is not False for value in more.values())
         if not (self._packs and text_only and shared(input_ids[:, :-logits_to_keep], K)):

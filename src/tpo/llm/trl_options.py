@@ -11,7 +11,7 @@ import torch
 
 from tpo.checks import close_match
 from tpo.llm.config import TargetPolicyConfig
-from tpo.llm.recipe import Recipe
+from tpo.llm.recipe import Recipe, processes
 
 LOGGERS = {
     "tensorboard": ("tensorboard", "tensorboardX"),
@@ -56,6 +56,10 @@ def config(recipe: Recipe) -> TargetPolicyConfig:
         "optim": "adamw_torch" if cpu else "adamw_torch_fused",
         "gradient_checkpointing": not cpu,
     }
+    if recipe.micro_batch is None and measures(cpu) and not recipe.own_batching:
+        rows = recipe.prompts * recipe.group_size // processes()
+        whole_step = {"per_device_train_batch_size": rows, "gradient_accumulation_steps": 1}
+        chosen |= {**whole_step, "micro_batch": 0}
     _check_loggers(recipe.report_to.split(","))
     _check_names(recipe.trl)
     chosen |= recipe.trl
@@ -64,6 +68,11 @@ def config(recipe: Recipe) -> TargetPolicyConfig:
 
         chosen["parallelism_config"] = ParallelismConfig(**parallel)
     return TargetPolicyConfig(**chosen)
+
+
+def measures(cpu: bool) -> bool:
+    """Whether larger micro-batches gain time: not on a CPU, which is busy with one group."""
+    return not cpu
 
 
 def _check_loggers(names: Iterable[str]) -> None:

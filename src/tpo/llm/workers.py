@@ -99,6 +99,9 @@ class Trainee:
         import torch
         from transformers.utils import logging
 
+        from tpo.llm import micro_batch
+
+        micro_batch.runs_on_device = workers
         torch.set_num_threads(max(1, torch.get_num_threads() // workers))
         logging.disable_progress_bar()
 
