@@ -59,7 +59,7 @@ def test_a_method_has_one_name_however_it_is_spelled() -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("tpo,grpo:etaa=1", "objective 'grpo' has no option 'etaa'.*Options: learning_rate, iterations, beta, max_grad_norm, skip_silent, clip"),
+        ("tpo,grpo:etaa=1", "objective 'grpo' has no option 'etaa'.*Options: learning_rate, iterations, beta, max_grad_norm, skip_silent, kl_correction, clip"),
         ("tpo,grpo:eta=1", "objective 'grpo' has no option 'eta'"),
         ("tpo,tppo", "unknown objective 'tppo'. Did you mean 'tpo'"),
         ("tpo:eta,grpo", "method 'tpo:eta' holds 'eta', expected OPTION=VALUE"),

@@ -128,8 +128,8 @@ def test_gradient_share() -> None:
 
 def test_rare_failure() -> None:
     push = talk.rare_failure()
-    close(push, [-0.4494, 0.2487, 0.2132, -0.0125], 5e-5)
-    close(push[0] / push[3], 36)
+    close(push, [-0.4520, 0.2520, 0.2100, -0.01004], 5e-5)
+    close(push[0] / push[3], 45)
     close(push.sum(), 0)
 
 

@@ -322,3 +322,15 @@ def test_a_figure_of_many_methods_draws_each_at_the_rate_that_ends_best():
 
     methods = {f"tpo:eta={eta}": 0.1 for eta in range(11)}  # nothing to leave out
     assert len(llm_figure.figure(_compared(methods)).legend) == 11
+
+
+def test_the_distances_of_the_staleness_protocols_are_those_of_the_evidence():
+    known = {(p.coords["D"], p.method): p for p in studies.published() if p.study == "staleness"}
+    far: dict[str, list[float]] = {}
+    for part in committed("staleness_protocols").parts:
+        ours = float(np.mean(part.final("test_error"))) * 100
+        said = float(known[str(part.coords["D"]), part.method].value)
+        far.setdefault(part.coords["protocol"], []).append(abs(np.log(ours / said)))
+    order = sorted((float(np.mean(values)), name) for name, values in far.items())
+    words = ", ".join(f"{name} {distance:.3f}" for distance, name in order)
+    assert words in (DOCS / "evidence" / "notes.md").read_text()

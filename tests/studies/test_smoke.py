@@ -76,8 +76,10 @@ def test_the_talks_numbers_are_the_published_ones(store_dir):
     assert [panel["kind"] for panel in found["panels"]] == ["bars", "bars", "bars", "simplex"]
     share = found["panels"][0]["series"][0]
     assert dict(zip(share["x"], share["y"], strict=True))["GRPO"] == pytest.approx(19.0)
-    assert len(found["verdicts"]) == 10
-    assert {v["status"] for v in found["verdicts"]} == {"holds"}
+    rows = found["table"]["rows"]
+    assert len(rows) == sum(p.study == "talk" for p in studies.published())
+    assert {row["agreement"] for row in rows} == {"agrees"}
+    assert found["verdicts"] == []  # a number that agrees is not a claim
 
 
 def test_the_mechanism_bins_the_misclassified(store_dir):
@@ -87,8 +89,8 @@ def test_the_mechanism_bins_the_misclassified(store_dir):
     assert panel["series"][0]["x"][-1] == "0.75 to 1"
     keys = [p.job.key for p in plan(Request(studies.study("mnist_mechanism"), "smoke"))]
     arrays = [Store(store_dir).curves(key) for key in keys]
-    # one network for all methods: the same examples in the same bins
-    assert all(np.array_equal(a["count"], arrays[0]["count"]) for a in arrays)
-    assert arrays[0]["count"].sum() > 100
-    filled = arrays[0]["count"][0] > 0
-    assert arrays[2]["gain"][0][filled] * 6 == pytest.approx(arrays[3]["gain"][0][filled])
+    # each method on its own network, so the misclassified differ; PG and Group PG are their own surrogates
+    assert not np.array_equal(arrays[0]["count"], arrays[1]["count"])
+    assert all(a["count"].sum() > 100 for a in arrays)
+    for own in arrays[2:]:
+        assert np.nanmax(np.abs(own["surplus"])) < 1e-6

@@ -77,8 +77,10 @@ class Generation:
         return filled.reshape(onto.shape)
 
     def snapshot(self, log_probs_old: Tensor) -> None:
-        """Take [G, K, T] as the log-probs that the update starts from."""
-        self.group = replace(self.group, log_probs_old=log_probs_old)
+        """Take these [G, K, T] as p_old. A token that is NaN or infinite is left out; its step is skipped."""
+        assert self.group.mask is not None
+        mask = self.group.mask & log_probs_old.isfinite()
+        self.group = replace(self.group, log_probs_old=log_probs_old, mask=mask)
 
     def fitted(self, log_probs: Tensor) -> Fit:
         """The coefficients of every row when the policy gives these log-probs [G, K, T]."""

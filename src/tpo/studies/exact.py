@@ -45,18 +45,22 @@ class Talk(Computation):
     """The three diagnostics of the talk, and one update from each point of a simplex."""
 
     name: ClassVar[str] = "talk"
+    p_old: tuple[float, ...] = talk.RARE
+    """of the rare failure"""
 
     def arrays(self) -> Curves:
         share = talk.gradient_share()
-        p_old, rewards = (0.72, 0.14, 0.12, 0.02), (0, 1, 1, 0)
+        rewards = (0, 1, 1, 0)
         wall = talk.clip_wall()
         return {
             "share_coefficient": np.array([share[m].coefficient for m in talk.METHODS]),
             "share_gradient": np.array([share[m].gradient for m in talk.METHODS]),
             "beta": np.array([float(talk.population_beta(m, 0.1, 10)) for m in talk.METHODS]),
-            "rare_p": np.array(p_old),
+            "odds_factor": np.array(talk.odds_factor(10)),
+            "wall_high": np.array(talk.clip_wall(p=0.9).clipped),
+            "rare_p": np.array(self.p_old),
             "rare_rewards": np.array(rewards),
-            "rare": talk.rare_failure(p_old, rewards),
+            "rare": talk.rare_failure(self.p_old, rewards),
             "wall_sizes": np.array(list(wall.target)),
             "wall_clipped": np.full(len(wall.target), wall.clipped),
             "wall_target": np.array(list(wall.target.values())),

@@ -155,7 +155,7 @@ tpo.maths = (() => {
     gspo: (x, a) => clippedSlope(x, a, 3e-4, 4e-4),
     exact: (x, a) => -Math.exp(x) * a,
     trpo: (x, a) => -Math.exp(x) * a + (Math.exp(x) - 1),
-    mirror: (x, a) => Math.exp(x) * (x + 1 - a),
+    mirror: (x, a) => Math.exp(x) * (x - a),
     sapo: (x, a) => {
       const gate = sigmoid((a > 0 ? 1 : 1.05) * (Math.exp(x) - 1));
       return -4 * gate * (1 - gate) * Math.exp(x) * a;

@@ -9,7 +9,7 @@ tpo.playground = (() => {
   const ones = (n) => Array.from({ length: n }, () => 1);
 
   const PRESETS = {
-    "rare failure": { pOld: [0.72, 0.14, 0.12, 0.02], scores: [0, 1, 1, 0] },
+    "rare failure": { pOld: [0.72, 0.144, 0.12, 0.016], scores: [0, 1, 1, 0] },
     "three candidates": { pOld: [0.2, 0.5, 0.3], scores: [1, 0, 0] },
     "rare success": { pOld: [0.01, ...ones(7).map(() => 0.99 / 7)], scores: [1, 0, 0, 0, 0, 0, 0, 0] },
     "all fail": { pOld: [0.4, 0.3, 0.2, 0.1], scores: [0, 0, 0, 0] },

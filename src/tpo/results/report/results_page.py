@@ -30,7 +30,7 @@ TRAINING = "tpo train --model Qwen/Qwen3-1.7B --task gsm8k --compare tpo,grpo"
 
 INTRODUCTION = """# Results
 
-Every number that the TPO paper (arXiv 2604.06159) and its talk give, beside ours. This page is written by
+The numbers of the figures and tables of the TPO paper (arXiv 2604.06159) and of its talk, beside ours. This page is written by
 
     tpo evidence
 
@@ -113,7 +113,6 @@ def section(study: Study, record: Record | None, notes: str) -> dict[str, Any]:
     parts = record.parts if record else planned(study, "full")
     return {
         **found,
-        "verdicts": found["verdicts"] if study.claims else [],
         "table": {"rows": complete(study, found["table"]["rows"])},
         "progress": {"cells_done": sum(part.done for part in parts), "cells": len(parts)},
         "notes": notes,
