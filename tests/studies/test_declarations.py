@@ -26,7 +26,7 @@ def test_every_figure_and_table_is_a_study():
         ("vocab", 20, 1000, 4 * 4), ("variations", 10, 1000, 8 * 2 * 4), ("terminal", 20, 2000, 4 * 2 * 5),
         ("ablations", 20, 2000, 3 * 5), ("gradient_norm", 10, 2000, 6), ("group_size", 30, 2000, 5 * 2),
         ("masking", 30, 2000, 3), ("epochs", 30, 2000, 5 * 2), ("temperature", 10, 1000, 5),
-        ("staleness", 5, 10_000, 8 * 5),
+        ("staleness", 10, 10_000, 8 * 5),
     ],
 )  # fmt: skip
 def test_full_is_the_papers_size(name, seeds, episodes, runs):

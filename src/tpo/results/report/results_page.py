@@ -30,7 +30,8 @@ TRAINING = "tpo train --model Qwen/Qwen3-1.7B --task gsm8k --compare tpo,grpo"
 
 INTRODUCTION = """# Results
 
-The numbers of the figures and tables of the TPO paper (arXiv 2604.06159) and of its talk, beside ours. This page is written by
+The numbers of the figures and tables of the TPO paper (arXiv 2604.06159) and of its talk, beside ours. This
+page is written by
 
     tpo evidence
 
