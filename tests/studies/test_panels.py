@@ -123,8 +123,9 @@ def test_steps_that_are_never_taken_read_never():
 def test_a_number_at_an_episode_and_the_share_of_groups_without_success():
     errors = np.zeros((3, 400))
     errors[:, 399] = [0.1, 0.2, 0.6]
-    (row,) = rows(study("multi_epoch"), [loaded("multi_epoch", errors)], published())
+    row, final = rows(study("multi_epoch"), [loaded("multi_epoch", errors)], published())
     assert (row["metric"], row["ours"]) == ("error % at 400", pytest.approx(30.0))
+    assert final["metric"] == "final error %"
     curves = {"error": np.ones((3, 2)), "success": np.array([[0.1, 0.5]] * 3)}
     tracks = tracks_of(study("informative_groups"), curves)
     part = Loaded("key", {}, "tpo", "TPO", True, 3, tracks)
