@@ -18,18 +18,19 @@ test: $(VENV)/.dev ## every test
 	$(BIN)/python -m pytest --numprocesses $(TESTERS) --dist loadfile
 
 test-llm-oldest: $(OLDEST)/.done ## the trainer with the oldest TRL that is supported
-	$(OLDEST)/bin/python -m pytest tests/llm/test_exact_gradient.py tests/llm/test_trainer.py tests/llm/test_skipping.py
+	$(OLDEST)/bin/python -m pytest tests/llm/trl/test_exact_gradient.py tests/llm/trl/test_trainer.py tests/llm/trl/test_skip_steps.py
 
 test-vllm: $(VLLM)/.done ## rollouts by vLLM, for real, on the CPU
-	$(VLLM)/bin/python -m pytest tests/llm/test_vllm.py
+	$(VLLM)/bin/python -m pytest tests/llm/trl/test_vllm.py
 
 test-verl: $(VERL)/.done ## the plug-in against the installed verl, its engine included, on the CPU
-	$(VERL)/bin/python -m pytest tests/verl_plugin
+	$(VERL)/bin/python -m pytest tests/llm/verl
 
-check: $(VENV)/.dev ## lint, format, types, documentation
+check: $(VENV)/.dev ## lint, format, types, direction of imports, documentation
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	PYTHONPATH=tools $(BIN)/lint-imports --no-cache
 	$(MAKE) docs
 
 format: $(VENV)/.dev ## what `check` would complain about and a machine can fix

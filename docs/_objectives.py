@@ -33,7 +33,7 @@ def undocumented() -> list[str]:
                 and getattr(member, "__module__", None) == thing.__name__
                 and not member.__doc__
             ]
-    for name in tpo.objectives():
+    for name in tpo.list_objectives():
         doc = entry(name).make.__doc__ or ""
         missing += [f"objective {name}: no {part!r}" for part in REQUIRED if part not in doc]
     return missing
@@ -42,7 +42,7 @@ def undocumented() -> list[str]:
 def write_pages(folder: Path) -> None:
     """One page per name, and a table of all."""
     folder.mkdir(exist_ok=True)
-    for name in tpo.objectives():
+    for name in tpo.list_objectives():
         (folder / f"{name}.rst").write_text(page(name, entry(name)), encoding="utf-8")
     (folder / "index.rst").write_text(table(), encoding="utf-8")
 
@@ -72,7 +72,7 @@ def table() -> str:
         "Objectives",
         "==========",
         "",
-        "*group*: compares the candidates of a context, so K >= 2 is needed for a signal. *critic*: needs",
+        "*group*: compares the candidates of a context, so K >= 2 is needed. *critic*: needs",
         "``values``. *reference*: uses ``log_probs_ref`` by default. *epochs*: made for several on one batch.",
         "",
         ".. list-table::",
@@ -80,7 +80,7 @@ def table() -> str:
         "",
     ]
     rows = [head]
-    for name in tpo.objectives():
+    for name in tpo.list_objectives():
         found = entry(name)
         traits = found.make.traits
         asks = (traits.group, traits.critic, traits.reference, traits.epochs)
@@ -93,7 +93,7 @@ def table() -> str:
         ".. toctree::",
         "   :hidden:",
         "",
-        *(f"   {name}" for name in tpo.objectives()),
+        *(f"   {name}" for name in tpo.list_objectives()),
         "",
     ]
     return "\n".join(lines)

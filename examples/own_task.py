@@ -2,7 +2,7 @@
 
     python examples/own_task.py
 
-A task is a frozen dataclass with the names of `tpo.tasks.Task`. `register` gives it a name for stored
+A task is a frozen dataclass with the names of `tpo.lab.tasks.Task`. `register` gives it a name for stored
 results. Everything else (policy, rollouts, objectives, seeds, checkpoints) is the library's.
 """
 
@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import jax
 import jax.numpy as jnp
 
-from tpo.tasks import Contexts
-from tpo.training import Budget, Cell, Optimiser, method, register, run
+from tpo.lab.tasks import Contexts
+from tpo.lab.training import Budget, Cell, Optimiser, method, register, run
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ import torch
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
-from tpo.llm.toys import LETTERS, about, reverse
+from tpo.llm.tasks.toys import LETTERS, about, reverse
 
 BATCH, RATE = 96, 3e-3
 USER, BOT, END = "<user>", "<bot>", "<end>"

@@ -117,7 +117,7 @@ def positive(name: str, value: float) -> None:
         raise ValueError(f"{name} is {value!r}, expected a finite number above 0")
 
 
-SCORER = "mark those candidates invalid with a mask (valid=... in a Group) or fix the scorer"
+SCORER = "mark those candidates invalid with a mask (valid=... in tpo.Groups) or fix the scorer"
 
 
 def finite(xp: Namespace, name: str, x: Array, advice: str = SCORER) -> None:

@@ -1,4 +1,4 @@
-"""Group: the scored candidates of a batch of contexts, and how their scores are standardised."""
+"""Groups: the scored candidates of a batch of contexts, and how their scores are standardised."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def standardize(scores: Array, mask: Array | None = None, sigma_floor: float = 0
 
 
 def z_scores(xp: Namespace, scores: Array, mask: Array | None, sigma_floor: float = 0.0) -> Array:
-    """`standardize` without its checks, for arrays that come from a `Group`."""
+    """`standardize` without its checks, for arrays that come from `Groups`."""
     x = shifted(xp, scores, mask)
     if 0 in x.shape:
         return x
@@ -141,12 +141,12 @@ _ADVICE = {
 
 
 @dataclass(frozen=True, eq=False)
-class Group:
+class Groups:
     """K scored candidates for each of B contexts; every array of one library, float32 or float64.
 
     After construction every masked entry reads 0, so what stood there (padding, NaN) has no influence, and
     no gradient flows into what it was made of: a snapshot need not be detached first. A candidate counts if
-    it is `valid` and has at least one token. In JAX a Group is a pytree.
+    it is `valid` and has at least one token. In JAX it is a pytree.
     """
 
     log_probs_old: Array
@@ -282,15 +282,15 @@ def _register_pytree() -> None:
         return
     import jax
 
-    names = [f.name for f in fields(Group)]
+    names = [f.name for f in fields(Groups)]
 
-    def flatten(group: Group) -> tuple[list[Any], None]:
+    def flatten(group: Groups) -> tuple[list[Any], None]:
         return [getattr(group, name) for name in names], None
 
-    def unflatten(_: None, leaves: Iterable[Any]) -> Group:
-        group = object.__new__(Group)
+    def unflatten(_: None, leaves: Iterable[Any]) -> Groups:
+        group = object.__new__(Groups)
         group._set(**dict(zip(names, leaves, strict=True)))
         return group
 
-    jax.tree_util.register_pytree_node(Group, flatten, unflatten)
-    _REGISTERED.append(Group)
+    jax.tree_util.register_pytree_node(Groups, flatten, unflatten)
+    _REGISTERED.append(Groups)

@@ -1,4 +1,4 @@
-"""Third-party warnings that are not ours to mend; everything else is an error, as in all our tests."""
+"""Third-party warnings that are not ours to fix; everything else is an error, as in all our tests."""
 
 import os
 import warnings
@@ -29,13 +29,12 @@ def _single_thread() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         torch = pytest.importorskip("torch")
-        pytest.importorskip("trl")
     torch.set_num_threads(1)
 
 
 @pytest.fixture
 def place(tmp_path: Path) -> Path:
     """A folder with a model and a task."""
-    from tiny_training import prepare
+    from support.tiny_training import prepare
 
     return prepare(tmp_path)

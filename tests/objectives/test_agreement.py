@@ -7,9 +7,9 @@ import pytest
 import torch
 
 import tpo
-from libraries import LIBRARIES, asarray, double, example, group_of, run
+from support.libraries import LIBRARIES, asarray, double, example, group_of, run
 
-NAMES = tpo.objectives()
+NAMES = tpo.list_objectives()
 TOLERANCE = {"float32": 1e-6, "float64": 1e-12}
 
 
@@ -57,7 +57,7 @@ def test_torch_vmap(name: str) -> None:
     )
 
     def one(old: torch.Tensor, scores: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
-        group = tpo.Group(log_probs_old=old, scores=scores)
+        group = tpo.Groups(log_probs_old=old, scores=scores)
         return objective.coefficients(x, objective.prepare(group))
 
     got = torch.vmap(one)(old, scores, new)
@@ -83,7 +83,7 @@ def _compare_compiled(name: str, backend: str) -> None:
     tensors = {key: torch.from_numpy(x) for key, x in fields.items()}
 
     def update(x: torch.Tensor, tensors: dict[str, torch.Tensor]) -> torch.Tensor:
-        return objective.loss(x, objective.prepare(tpo.Group(**tensors)))
+        return objective.loss(x, objective.prepare(tpo.Groups(**tensors)))
 
     torch._dynamo.reset()
     compiled = torch.compile(update, backend=backend, fullgraph=True)
@@ -102,9 +102,9 @@ def test_a_group_passes_through_jit_and_grad_as_a_pytree() -> None:
     objective = tpo.objective("grpo", granularity="sequence")
     with double("jax"):
         group, x = group_of("jax", fields), asarray("jax", new)
-        signal = jax.jit(objective.prepare)(group)
+        prepared = jax.jit(objective.prepare)(group)
         step = jax.jit(jax.value_and_grad(type(objective).loss, argnums=1), static_argnums=0)
-        loss, gradient = step(objective, x, signal)
+        loss, gradient = step(objective, x, prepared)
         expected, c, _ = run("numpy", objective, fields, new)
         np.testing.assert_allclose(loss, expected, atol=1e-12)
         np.testing.assert_allclose(gradient, c, atol=1e-12)

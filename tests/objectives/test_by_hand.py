@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import tpo
-from libraries import LIBRARIES, run
+from support.libraries import LIBRARIES, run
 
 RATIOS = np.array([[[1.1, 1.3], [0.9, 0.7]]])
 OLD = np.log(np.full((1, 2, 2), 0.5))
@@ -113,7 +113,7 @@ OPTIONED = {
 
 
 def test_every_objective_has_a_number() -> None:
-    assert set(CASES) | set(OPTIONED) | {"reps"} == set(tpo.objectives())
+    assert set(CASES) | set(OPTIONED) | {"reps"} == set(tpo.list_objectives())
 
 
 @pytest.mark.parametrize("library", LIBRARIES)
@@ -254,9 +254,9 @@ def test_corrections(library: str) -> None:
     plain = tpo.objective("group_pg")
     loss, _, _ = run(library, plain, fields, NEW)
     for corrected, factors in (
-        (tpo.tis(plain, cap=2.0), [1, 2, 0.4, 2]),
-        (tpo.icepop(plain), [1, 1, 0, 0]),
-        (tpo.tis(tpo.icepop(plain), cap=2.0), [1, 2, 0, 0]),
+        (tpo.objectives.tis(plain, cap=2.0), [1, 2, 0.4, 2]),
+        (tpo.objectives.icepop(plain), [1, 1, 0, 0]),
+        (tpo.objectives.tis(tpo.objectives.icepop(plain), cap=2.0), [1, 2, 0, 0]),
     ):
         value, c, gradient = run(library, corrected, fields, NEW)
         np.testing.assert_allclose(value, loss, atol=1e-12)
@@ -264,7 +264,7 @@ def test_corrections(library: str) -> None:
         if gradient is not None:
             np.testing.assert_allclose(gradient, c, atol=1e-12)
     # Geometric means √3 = 1.73 and √2.4 = 1.55: above 1.6 the first candidate leaves, and one alone has no signal.
-    _, c, _ = run(library, tpo.icepop(plain, high=1.6, level="sequence"), fields, NEW)
+    _, c, _ = run(library, tpo.objectives.icepop(plain, high=1.6, level="sequence"), fields, NEW)
     assert not c.any()
 
 

@@ -9,9 +9,9 @@ import pytest
 import torch
 
 import tpo
-from libraries import LIBRARIES, asarray, double, example, run
+from support.libraries import LIBRARIES, asarray, double, example, run
 
-NAMES = tpo.objectives()
+NAMES = tpo.list_objectives()
 
 
 def finite(name: str, fields: dict[str, Any], new: np.ndarray) -> dict[str, np.ndarray]:
@@ -134,17 +134,17 @@ def test_a_snapshot_that_is_not_detached_is_frozen_all_the_same(name: str) -> No
     fields = {k: x.astype(np.float32) if x.dtype == np.float64 else x for k, x in fields.items()}
     own = {k: x for k, x in fields.items() if k != "log_probs_old"}
     old = fields["log_probs_old"]
-    expected = objective.coefficients(old, objective.prepare(tpo.Group(**fields)))
+    expected = objective.coefficients(old, objective.prepare(tpo.Groups(**fields)))
 
     leaf = torch.from_numpy(old).requires_grad_()
     others = {k: torch.from_numpy(x) for k, x in own.items()}
     now = leaf * 1.0
-    loss = objective.loss(now, objective.prepare(tpo.Group(log_probs_old=now, **others)))
+    loss = objective.loss(now, objective.prepare(tpo.Groups(log_probs_old=now, **others)))
     gradient = torch.autograd.grad(loss, leaf)[0] if loss.requires_grad else torch.zeros_like(leaf)
     np.testing.assert_allclose(gradient.numpy(), expected, atol=1e-5)
 
     def first_pass(x: jax.Array) -> jax.Array:
-        group = tpo.Group(log_probs_old=x, **{k: jnp.asarray(v) for k, v in own.items()})
+        group = tpo.Groups(log_probs_old=x, **{k: jnp.asarray(v) for k, v in own.items()})
         return objective.loss(x, objective.prepare(group))
 
     np.testing.assert_allclose(jax.grad(first_pass)(jnp.asarray(old)), expected, atol=1e-5)
@@ -164,7 +164,7 @@ def test_rounding_is_no_signal(library: str, mask: np.ndarray | None) -> None:
     assert len(np.unique(scores)) == 2
     given = (asarray(library, scores), asarray(library, mask))
     assert (np.asarray(tpo.standardize(*given)) == 0).all()
-    group = tpo.Group(
+    group = tpo.Groups(
         log_probs_old=asarray(library, np.full((1, 8, 1), -1, np.float32)), scores=given[0]
     )
     assert not np.asarray(group.informative).any()
@@ -188,7 +188,7 @@ def test_a_floor_under_sigma(library: str) -> None:
         scores = asarray(library, np.array([[0.01, 0.0], [1.0, 0.0]]))
         u = np.asarray(tpo.standardize(scores, sigma_floor=0.1))
         np.testing.assert_allclose(u, [[0.05, -0.05], [1, -1]])
-        group = tpo.Group(log_probs_old=asarray(library, np.full((2, 2, 1), -1.0)), scores=scores)
+        group = tpo.Groups(log_probs_old=asarray(library, np.full((2, 2, 1), -1.0)), scores=scores)
         q = np.asarray(tpo.objective("tpo", sigma_floor=0.1).prepare(group).q)
         np.testing.assert_allclose(q[0, 0] / q[0, 1], np.exp(0.1))
         a = np.asarray(tpo.objective("grpo", sigma_floor=0.1).prepare(group).advantages)

@@ -13,8 +13,8 @@ OLD = np.zeros((2, 3, 4))
 SCORES = np.zeros((2, 3))
 
 
-def group(**changes: Any) -> tpo.Group:
-    return tpo.Group(**{"log_probs_old": OLD, "scores": SCORES, **changes})
+def group(**changes: Any) -> tpo.Groups:
+    return tpo.Groups(**{"log_probs_old": OLD, "scores": SCORES, **changes})
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ def test_a_bad_score_is_found_in_torch_and_jax_too(bad: float) -> None:
         scores = np.zeros((2, 3), np.float32)
         scores[1, 2] = bad
         with pytest.raises(ValueError, match="scores holds NaN or infinity"):
-            tpo.Group(log_probs_old=asarray(OLD.astype("float32")), scores=asarray(scores))
+            tpo.Groups(log_probs_old=asarray(OLD.astype("float32")), scores=asarray(scores))
         with pytest.raises(ValueError, match="scores holds NaN or infinity"):
             tpo.standardize(asarray(scores))
 
@@ -129,7 +129,7 @@ def test_option_values(name: str, options: dict[str, Any], words: str) -> None:
         (tpo.objective("ppo", advantage="gae"), "values"),
         (tpo.objective("remax"), "baseline"),
         (tpo.objective("reinforce", advantage="given"), "baseline"),
-        (tpo.tis(tpo.objective("tpo")), "log_probs_rollout"),
+        (tpo.objectives.tis(tpo.objective("tpo")), "log_probs_rollout"),
     ],
 )
 def test_missing_fields(objective: tpo.Objective, needs: str) -> None:
@@ -139,41 +139,41 @@ def test_missing_fields(objective: tpo.Objective, needs: str) -> None:
 
 def test_log_probs_must_fit_the_rollout() -> None:
     objective = tpo.objective("tpo")
-    signal = objective.prepare(group())
+    prepared = objective.prepare(group())
     with pytest.raises(ValueError, match=r"log_probs has shape \[2, 3\], expected \[2, 3, 4\]"):
-        objective.loss(OLD[..., 0], signal)
+        objective.loss(OLD[..., 0], prepared)
     with pytest.raises(TypeError, match="log_probs is float32 but log_probs_old is float64"):
-        objective.coefficients(OLD.astype("float32"), signal)
+        objective.coefficients(OLD.astype("float32"), prepared)
     with pytest.raises(TypeError, match="numpy array and log_probs a torch array"):
-        objective.loss(torch.zeros(2, 3, 4), signal)
-    with pytest.raises(TypeError, match="group is a dict, expected a tpo.Group"):
+        objective.loss(torch.zeros(2, 3, 4), prepared)
+    with pytest.raises(TypeError, match="groups is a dict, expected tpo.Groups"):
         objective.prepare({})  # type: ignore[arg-type]
 
 
-def test_a_signal_comes_from_prepare() -> None:
-    for wrong, kind in ((OLD, "ndarray"), (group(), "Group")):
-        words = rf"signal is a {kind}, expected what prepare\(group\) returned"
+def test_what_is_prepared_comes_from_prepare() -> None:
+    for wrong, kind in ((OLD, "ndarray"), (group(), "Groups")):
+        words = rf"prepared is a {kind}, expected what prepare\(groups\) returned"
         with pytest.raises(TypeError, match=words):
             tpo.objective("tpo").loss(OLD, wrong)
     fit, gradient = tpo.objective("tpo"), tpo.objective("grpo")
     with pytest.raises(
-        TypeError, match="PolicySignal without rule: TPO takes what its own prepare"
+        TypeError, match="PreparedPolicy without rule: TPO takes what its own prepare"
     ):
         fit.loss(OLD, gradient.prepare(group()))
-    with pytest.raises(TypeError, match="TargetSignal without tokens: GRPO takes"):
+    with pytest.raises(TypeError, match="PreparedTarget without tokens: GRPO takes"):
         gradient.coefficients(OLD, fit.prepare(group()))
 
 
 class Borrowing(tpo.Objective):
     """With REINFORCE's signal."""
 
-    def signal(self, group: tpo.Group) -> Any:
+    def _prepare(self, group: tpo.Groups) -> Any:
         return tpo.objective("reinforce").prepare(group)
 
 
 def test_an_objective_with_a_mistake_of_its_own_keeps_its_error() -> None:
     class Mistaken(Borrowing):
-        def value(self, xp: Any, log_probs: Any, signal: Any) -> Any:
+        def _loss(self, xp: Any, log_probs: Any, prepared: Any) -> Any:
             return xp.no_such_function(log_probs)
 
     with pytest.raises(AttributeError, match="no_such_function"):
@@ -188,18 +188,18 @@ def test_multi_reward_and_multi_task() -> None:
     with pytest.raises(ValueError, match=r"tasks holds an id outside 0..0.*task_logits"):
         tpo.objective("mt_grpo").prepare(group(tasks=np.array([0, 1])))
     with pytest.raises(ValueError, match="2, 1 and 2 entries"):
-        tpo.task_logits_after((0.0, 0.0), (0.0,), (0.0, 0.0))
+        tpo.objectives.task_logits_after((0.0, 0.0), (0.0,), (0.0, 0.0))
 
 
 def test_numpy_without_a_closed_form_says_so() -> None:
     class Mean(Borrowing):
-        def value(self, xp: Any, log_probs: Any, signal: Any) -> Any:
+        def _loss(self, xp: Any, log_probs: Any, prepared: Any) -> Any:
             return xp.sum(log_probs)
 
     with pytest.raises(NotImplementedError, match="no closed form: pass JAX or torch arrays"):
         Mean().coefficients(OLD, Mean().prepare(group()))
     ones = Mean().coefficients(torch.zeros(2, 3, 4), Mean().prepare(
-        tpo.Group(log_probs_old=torch.zeros(2, 3, 4), scores=torch.zeros(2, 3))))  # fmt: skip
+        tpo.Groups(log_probs_old=torch.zeros(2, 3, 4), scores=torch.zeros(2, 3))))  # fmt: skip
     assert (ones == 1).all()
 
 
@@ -209,4 +209,4 @@ def test_registering() -> None:
     with pytest.raises(TypeError, match="expected a subclass of tpo.Objective"):
         tpo.register("mine", int)  # type: ignore[type-var]
     with pytest.raises(TypeError, match="inner is a str, expected a tpo.Objective"):
-        tpo.tis("tpo")  # type: ignore[arg-type]
+        tpo.objectives.tis("tpo")  # type: ignore[arg-type]

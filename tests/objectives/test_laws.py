@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tpo
-from libraries import LIBRARIES, example, run
+from support.libraries import LIBRARIES, example, run
 
-NAMES = tpo.objectives()
+NAMES = tpo.list_objectives()
 GROUPED = [name for name in NAMES if tpo.objective(name).traits.group]
 settings.register_profile("laws", deadline=None, max_examples=60, derandomize=True)
 settings.load_profile("laws")
@@ -62,8 +62,8 @@ def test_gradient_of_tpo_is_p_minus_q_over_b(group: tuple[np.ndarray, ...]) -> N
     c = tpo.coefficients(new, q)
     np.testing.assert_allclose(c, softmax(new) - q, atol=1e-12)
     objective = tpo.objective("tpo")
-    signal = objective.prepare(tpo.Group(log_probs_old=old[..., None], scores=scores))
-    of_batch = objective.coefficients(new[..., None], signal)[..., 0]
+    prepared = objective.prepare(tpo.Groups(log_probs_old=old[..., None], scores=scores))
+    of_batch = objective.coefficients(new[..., None], prepared)[..., 0]
     np.testing.assert_allclose(of_batch, c / len(old), atol=1e-12)
     step = 1e-6
     for i in np.ndindex(new.shape):
@@ -311,7 +311,9 @@ def test_mt_grpo_without_tasks_is_grpo_masked() -> None:
 
 
 def test_task_logits_fall_where_a_task_improves() -> None:
-    a, b, c = tpo.task_logits_after((0.0, 0.0, 0.0), (0.5, 0.5, 0.1), (0.2, 0.0, 0.0), step=1.0)
+    a, b, c = tpo.objectives.task_logits_after(
+        (0.0, 0.0, 0.0), (0.5, 0.5, 0.1), (0.2, 0.0, 0.0), step=1.0
+    )
     assert a < b < c
     # moves -.7, -.5, -.1, mean -.4333333
     np.testing.assert_allclose((a, b, c), (-0.2666667, -0.0666667, 0.3333333), atol=1e-7)

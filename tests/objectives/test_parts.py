@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 import tpo
-from libraries import LIBRARIES, asarray, double
-from tpo import diagnostics, talk
+from support.libraries import LIBRARIES, asarray, double
+from tpo import diagnostics
+from tpo.diagnostics import population
 
 
 @pytest.fixture(params=LIBRARIES)
@@ -64,10 +65,12 @@ def test_target_mass(on: Any) -> None:
 def test_population_coefficients() -> None:
     # The paper's table at p = .1, A = 10, where it prints .73 for TPO: λ = e^(10/3) = 28.0316249,
     # .1·27.0316249/(.9 + 2.8031625).
-    betas = [float(talk.population_beta(m, 0.1, 10)) for m in ("ce", "pg", "dg", "grpo", "tpo")]
+    betas = [
+        float(population.population_beta(m, 0.1, 10)) for m in ("ce", "pg", "dg", "grpo", "tpo")
+    ]
     close(betas, [1, 0.1, 0.0909090909, 1 / 3, 0.7299605], 1e-6)
     with pytest.raises(ValueError, match="unknown method 'ppo'. Valid names: ce, pg"):
-        talk.population_beta("ppo", 0.1, 10)
+        population.population_beta("ppo", 0.1, 10)
 
 
 @pytest.mark.parametrize("p", [0.05, 0.1, 0.5, 0.95])
@@ -78,7 +81,7 @@ def test_population_coefficients_follow_from_the_objectives(p: float) -> None:
     policy[0] = p
     log_policy, reward = np.log(policy)[None, :, None], np.eye(arms)[:1]
     away = np.eye(arms)[0] - policy
-    group = tpo.Group(log_probs_old=log_policy, scores=reward)
+    group = tpo.Groups(log_probs_old=log_policy, scores=reward)
 
     def direction(c: np.ndarray) -> float:
         """-Σ_a c_a·(e_a - pi) is beta·(e_y - pi); the number is beta."""
@@ -90,14 +93,14 @@ def test_population_coefficients_follow_from_the_objectives(p: float) -> None:
         objective = tpo.objective(name, **options)
         return objective.coefficients(log_policy, objective.prepare(group))[0, :, 0]
 
-    close(direction(coefficients("tpo")), talk.population_beta("tpo", p, arms))
-    close(direction(coefficients("ce")), talk.population_beta("ce", p, arms))
+    close(direction(coefficients("tpo")), population.population_beta("tpo", p, arms))
+    close(direction(coefficients("ce")), population.population_beta("ce", p, arms))
     # Sampled methods see action a with probability pi_a; the group above has each action once, weight 1/arms.
     sampled = policy * arms
     plain = coefficients("reinforce", advantage="score") * sampled
-    close(direction(plain), talk.population_beta("pg", p, arms))
+    close(direction(plain), population.population_beta("pg", p, arms))
     gated = coefficients("dg", advantage="score") * sampled
-    close(direction(gated), talk.population_beta("dg", p, arms))
+    close(direction(gated), population.population_beta("dg", p, arms))
     # GRPO's z-score is over the samples, of which a share p succeeds: 20 copies of one success and failures.
     copies = 20
     scores = (np.arange(copies) < round(p * copies)).astype(float)[None]
@@ -105,19 +108,19 @@ def test_population_coefficients_follow_from_the_objectives(p: float) -> None:
     if 0 < scores.sum() < copies and abs(scores.mean() - p) < 1e-9:
         u = np.full(arms, z[-1])
         u[0] = z[0]
-        close(direction(-u * policy), talk.population_beta("grpo", p, arms))
+        close(direction(-u * policy), population.population_beta("grpo", p, arms))
 
 
 def test_gamma_is_tpo_after_a_sampled_failure() -> None:
     # A failed action j among A: scores -e_j, so u_j = -3, others 1/3 (A = 10); pi - q = gamma(pi_j)(pi - e_j) reversed.
     policy = np.array([0.3, 0.2, *([0.5 / 8] * 8)])
     q = tpo.target(np.log(policy), tpo.standardize(-np.eye(10)[1]))
-    expected = talk.population_gamma(policy[1], 10) * (policy - np.eye(10)[1])
+    expected = population.population_gamma(policy[1], 10) * (policy - np.eye(10)[1])
     close(q - policy, expected)
 
 
 def test_gradient_share() -> None:
-    share = talk.gradient_share()
+    share = population.gradient_share()
     close(
         [share[m].coefficient for m in ("grpo", "pg", "dg", "tpo")],
         [19, 19, 10.2307692, 1.6746616],
@@ -127,29 +130,31 @@ def test_gradient_share() -> None:
 
 
 def test_rare_failure() -> None:
-    push = talk.rare_failure()
+    push = population.rare_failure()
     close(push, [-0.4520, 0.2520, 0.2100, -0.01004], 5e-5)
     close(push[0] / push[3], 45)
     close(push.sum(), 0)
 
 
 def test_clip_wall() -> None:
-    wall = talk.clip_wall()
+    wall = population.clip_bound()
     close(wall.clipped, 0.012)
     close([wall.target[k] for k in (4, 8, 16)], [0.0923, 0.1720, 0.3861], 5e-5)
-    assert talk.clip_wall(p=0.9).clipped == 1.0
+    assert population.clip_bound(p=0.9).clipped == 1.0
 
 
 def test_gae(on: Any) -> None:
     rewards, values = on([[0.0, 0.0, 1.0]]), on([[0.5, 0.6, 0.7]])
     # deltas: .6 - .5, .7 - .6, 1 - .7 = .1, .1, .3
-    close(tpo.gae(rewards, values, lam=0.0), [[0.1, 0.1, 0.3]])
-    close(tpo.gae(rewards, values, lam=1.0), [[0.5, 0.4, 0.3]])  # return 1 minus V
-    close(tpo.gae(rewards, values, lam=0.5), [[0.1 + 0.25 / 2, 0.25, 0.3]])
+    close(tpo.objectives.gae(rewards, values, lam=0.0), [[0.1, 0.1, 0.3]])
+    close(tpo.objectives.gae(rewards, values, lam=1.0), [[0.5, 0.4, 0.3]])  # return 1 minus V
+    close(tpo.objectives.gae(rewards, values, lam=0.5), [[0.1 + 0.25 / 2, 0.25, 0.3]])
     # gamma .5: deltas .3 - .5, .35 - .6, .3; λ = 1: -.2 + .5(-.25 + .15), -.25 + .15, .3
-    close(tpo.gae(rewards, values, gamma=0.5, lam=1.0), [[-0.25, -0.1, 0.3]])
+    close(tpo.objectives.gae(rewards, values, gamma=0.5, lam=1.0), [[-0.25, -0.1, 0.3]])
     # Masked after the second token: the episode ends there.
-    masked = tpo.gae(on([[0.0, 1.0, np.nan]]), values, lam=1.0, mask=on([[True, True, False]]))
+    masked = tpo.objectives.gae(
+        on([[0.0, 1.0, np.nan]]), values, lam=1.0, mask=on([[True, True, False]])
+    )
     close(masked, [[0.5, 0.4, 0]])
 
 
@@ -161,7 +166,7 @@ def test_gae_follows_its_recursion_on_long_sequences() -> None:
         following = values[:, t + 1] if t < 299 else 0
         after = rewards[:, t] + 0.9 * following - values[:, t] + 0.9 * 0.95 * after
         expected[:, t] = after
-    close(tpo.gae(rewards, values, gamma=0.9, lam=0.95), expected)
+    close(tpo.objectives.gae(rewards, values, gamma=0.9, lam=0.95), expected)
 
 
 @pytest.mark.parametrize("lam", [0.0, 0.6, 1.0])
@@ -181,31 +186,34 @@ def test_returns_pass_over_a_tools_tokens(on: Any, lam: float) -> None:
 
     every = [rewards, values, log_ratios, q]
     short, long = [compacted(x) for x in every], [on(x) for x in every]
-    agree(tpo.gae(long[0], long[1], 0.9, lam, on(mask)), tpo.gae(short[0], short[1], 0.9, lam))
-    got = tpo.vtrace(long[2], long[0], long[1], 0.9, mask=on(mask))
-    expected = tpo.vtrace(short[2], short[0], short[1], 0.9)
+    agree(
+        tpo.objectives.gae(long[0], long[1], 0.9, lam, on(mask)),
+        tpo.objectives.gae(short[0], short[1], 0.9, lam),
+    )
+    got = tpo.objectives.vtrace(long[2], long[0], long[1], 0.9, mask=on(mask))
+    expected = tpo.objectives.vtrace(short[2], short[0], short[1], 0.9)
     agree(got.targets, expected.targets)
     agree(got.advantages, expected.advantages)
     agree(
-        tpo.retrace(long[2], long[0], long[3], long[1], 0.9, lam, on(mask)),
-        tpo.retrace(short[2], short[0], short[3], short[1], 0.9, lam),
+        tpo.objectives.retrace(long[2], long[0], long[3], long[1], 0.9, lam, on(mask)),
+        tpo.objectives.retrace(short[2], short[0], short[3], short[1], 0.9, lam),
     )
 
 
 def test_length_adaptive_lambda(on: Any) -> None:
     # 1 - 1/(.05·100) = .8; up to 20 tokens it would be negative, and is 0.
-    close(tpo.length_adaptive_lambda(on([100.0, 40.0, 20.0, 3.0])), [0.8, 0.5, 0, 0])
+    close(tpo.objectives.length_adaptive_lambda(on([100.0, 40.0, 20.0, 3.0])), [0.8, 0.5, 0, 0])
 
 
 def test_vtrace(on: Any) -> None:
     rewards, values = on([[0.0, 1.0]]), on([[0.5, 0.25]])
     zero = on([[0.0, 0.0]])
-    on_policy = tpo.vtrace(zero, rewards, values)
+    on_policy = tpo.objectives.vtrace(zero, rewards, values)
     close(on_policy.targets, [[1, 1]])  # Monte Carlo
     close(on_policy.advantages, [[0.5, 0.75]])
     # Ratios 4 -> capped at 1, and 1/2: v_1 = .25 + .5·.75 = .625; v_0 = .5 + (.25 - .5) + (.625 - .25) = .625;
     # A_0 = .625 - .5, A_1 = .5·(1 - .25).
-    off = tpo.vtrace(on(np.log([[4.0, 0.5]])), rewards, values)
+    off = tpo.objectives.vtrace(on(np.log([[4.0, 0.5]])), rewards, values)
     close(off.targets, [[0.625, 0.625]])
     close(off.advantages, [[0.125, 0.375]])
 
@@ -213,16 +221,16 @@ def test_vtrace(on: Any) -> None:
 def test_retrace(on: Any) -> None:
     rewards, q, v = on([[0.0, 1.0]]), on([[0.4, 0.3]]), on([[0.5, 0.25]])
     # On-policy: Q_1 = 1; δ_0 = .25 - .4, Q_0 = .4 - .15 + (1 - .3) = .95. With c_1 = 1/2: .25 + .35 = .6.
-    close(tpo.retrace(on([[0.0, 0.0]]), rewards, q, v), [[0.95, 1]])
-    close(tpo.retrace(on(np.log([[9.0, 0.5]])), rewards, q, v), [[0.6, 1]])
+    close(tpo.objectives.retrace(on([[0.0, 0.0]]), rewards, q, v), [[0.95, 1]])
+    close(tpo.objectives.retrace(on(np.log([[9.0, 0.5]])), rewards, q, v), [[0.6, 1]])
 
 
 def test_kl_estimators(on: Any) -> None:
     d = np.log([2.0, 0.5])
     pi, ref = on(d), on([0.0, 0.0])
-    close(tpo.k1(pi, ref), d)
-    close(tpo.k2(pi, ref), d**2 / 2)
-    close(tpo.k3(pi, ref), [0.5 + d[0] - 1, 2 + d[1] - 1])
+    close(tpo.objectives.k1(pi, ref), d)
+    close(tpo.objectives.k2(pi, ref), d**2 / 2)
+    close(tpo.objectives.k3(pi, ref), [0.5 + d[0] - 1, 2 + d[1] - 1])
 
 
 def test_expected_gradients_of_the_kl_estimators() -> None:
@@ -239,6 +247,6 @@ def test_expected_gradients_of_the_kl_estimators() -> None:
 
 def test_overlong_penalty(on: Any) -> None:
     lengths = on([16384.0, 18432.0, 20480.0, 30000.0])
-    close(tpo.overlong_penalty(lengths), [0, -0.5, -1, -1])
+    close(tpo.objectives.overlong_penalty(lengths), [0, -0.5, -1, -1])
     with pytest.raises(ValueError, match="cache is 9.0, expected at most max_length"):
-        tpo.overlong_penalty(lengths, max_length=5.0, cache=9.0)
+        tpo.objectives.overlong_penalty(lengths, max_length=5.0, cache=9.0)

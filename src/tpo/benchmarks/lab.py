@@ -15,10 +15,10 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from tpo.policies import Params, Paths, Transformer
-from tpo.tasks import Sequences
-from tpo.training import Budget, Cell, Pace, method
-from tpo.training.loop import Runner
+from tpo.lab.policies import Params, Paths, Transformer
+from tpo.lab.tasks import Sequences
+from tpo.lab.training import Budget, Cell, Pace, method
+from tpo.lab.training.loop import Runner
 
 SETTINGS = {
     "token-level TPO": ("tpo_token", "bag"),

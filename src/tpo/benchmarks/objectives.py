@@ -62,8 +62,8 @@ def _torch(name: str) -> tuple[Callable[[], Any], str, Callable[[], Any]]:
 
     def ours() -> Any:
         x = new_tokens.clone().requires_grad_()
-        signal = objective.prepare(tpo.Group(log_probs_old=old_tokens, scores=scores))
-        objective.loss(x, signal).backward()
+        prepared = objective.prepare(tpo.Groups(log_probs_old=old_tokens, scores=scores))
+        objective.loss(x, prepared).backward()
         return x.grad
 
     def hand() -> Any:
@@ -83,8 +83,8 @@ def _jax(name: str) -> tuple[Callable[[], Any], str, Callable[[], Any]]:
     objective = tpo.objective(name)
 
     def our_loss(x: Any, old: Any, scores: Any) -> Any:
-        signal = objective.prepare(tpo.Group(log_probs_old=old[..., None], scores=scores))
-        return objective.loss(x[..., None], signal)
+        prepared = objective.prepare(tpo.Groups(log_probs_old=old[..., None], scores=scores))
+        return objective.loss(x[..., None], prepared)
 
     def hand_loss(x: Any, old: Any, scores: Any) -> Any:
         return by_hand(_JaxByHand(), name, x, old, scores)

@@ -119,7 +119,7 @@ class Batch:
 
     def step(self, name: str, options: dict[str, Any]) -> Callable[[], Any]:
         """All that the controller does for one rollout batch."""
-        from tpo.llm.choice import chosen
+        from tpo.llm.objective_options import chosen
         from tpo.llm.verl.rollouts import Rollouts, needs_log_probs, places
 
         objective = chosen(name, options, 0.0, "")

@@ -6,7 +6,19 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from tpo.cli import bench, compare, demo, doctor, evidence, report, run, studies, train, verl
+from tpo.cli import (
+    bench,
+    compare,
+    demo,
+    doctor,
+    evidence,
+    extras,
+    report,
+    run,
+    studies,
+    train,
+    verl,
+)
 from tpo.version import __version__
 
 COMMANDS = (demo, studies, run, compare, report, evidence, train, verl, bench, doctor)
@@ -36,6 +48,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # the reader of our output left, as `head` does
         sys.stderr.close()
         return 0
-    except (ValueError, TypeError, OSError, ModuleNotFoundError) as error:
+    except ModuleNotFoundError as error:
+        command = str(args.run.__module__).rpartition(".")[2]
+        print(f"tpo: {extras.explained(error, command)}", file=sys.stderr)
+        return 2
+    except (ValueError, TypeError, OSError) as error:
         print(f"tpo: {error}", file=sys.stderr)
         return 2

@@ -20,12 +20,12 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 def main(args: argparse.Namespace) -> int:
     """Run the study `compare`, rank its rows, name what was put aside and why."""
-    from tpo import studies
     from tpo.cli.run_study import run
-    from tpo.studies.methods import aside
-    from tpo.studies.runner import Request, plan
+    from tpo.lab import studies
+    from tpo.lab.execution.runner import Request, plan
+    from tpo.lab.studies.method_specs import aside
 
-    study = studies.study("compare")
+    study = studies.get_study("compare")
     methods = tuple(args.methods.split(",")) if args.methods else ()
     request = Request(study, args.scale, args.seeds, methods)
     plan(request)

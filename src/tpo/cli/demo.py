@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
-    from tpo.studies.runner import Planned
-    from tpo.training import Progress
+    from tpo.lab.execution.runner import Planned
+    from tpo.lab.training import Progress
 
 FOLDER = Path("results") / "demo"
 
@@ -32,11 +32,11 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 def main(args: argparse.Namespace) -> int:
     """Train the four one after the other under a live table; then the table and the report's path."""
-    from tpo import studies
     from tpo.cli.run_study import show_results
-    from tpo.studies import runner
+    from tpo.lab import studies
+    from tpo.lab.execution import runner
 
-    request = runner.Request(studies.study("demo"), args.scale, args.seeds)
+    request = runner.Request(studies.get_study("demo"), args.scale, args.seeds)
     jobs = runner.plan(request)
     folder = Path(args.out or FOLDER)
     cell: Any = jobs[0].job
@@ -59,7 +59,7 @@ def main(args: argparse.Namespace) -> int:
 
 
 def _report(folder: Path) -> Path:
-    from tpo.results.report import write
+    from tpo.reports import write
 
     return write(folder).resolve()
 

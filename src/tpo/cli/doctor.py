@@ -13,7 +13,7 @@ import numpy as np
 import tpo
 
 PARTS = {
-    "lab": ("jax", "optax", "rich", "matplotlib", "scipy", "scikit-learn"),
+    "lab": ("jax", "optax", "rich", "scipy", "scikit-learn"),
     "llm": ("torch", "transformers", "trl", "peft", "datasets", "accelerate", "reasoning-gym"),
     "verl": ("verl", "TransferQueue", "cachetools", "fastapi", "uvicorn"),
     "ray": ("ray",),

@@ -28,7 +28,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 def main(args: argparse.Namespace) -> int:
     """Add, then write what follows; or check."""
-    from tpo.results.report import publish
+    from tpo.reports import publish
 
     docs = Path(args.docs)
     if args.check:
@@ -48,9 +48,8 @@ def main(args: argparse.Namespace) -> int:
 
 def add(docs: Path, folders: list[str]) -> None:
     """Put the finished runs of the folders to the evidence; say how far each study is."""
-    from tpo.results import comparisons, evidence
-    from tpo.results.gather import gather
-    from tpo.results.report import publish
+    from tpo.reports import comparisons, evidence, publish
+    from tpo.reports.gather import gather
 
     folder = publish.folder_of(docs)
     compared = [one for one in folders if comparisons.holds_one(one)]
@@ -70,9 +69,9 @@ def add(docs: Path, folders: list[str]) -> None:
 
 
 def _add_comparison(folder: Path, compared: str) -> None:
-    from tpo.llm.outcome import summary
-    from tpo.results import comparisons
-    from tpo.results.report.looks import slug
+    from tpo.llm.comparison.summary import summary
+    from tpo.reports import comparisons
+    from tpo.reports.styles import slug
 
     found = summary(compared)
     progress = found["progress"]

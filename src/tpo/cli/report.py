@@ -6,7 +6,7 @@ import argparse
 import webbrowser
 from pathlib import Path
 
-from tpo.results import report
+from tpo import reports
 
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -32,7 +32,7 @@ def main(args: argparse.Namespace) -> int:
     """Write the report, say where it is, open it if asked."""
     out = Path(args.out) if args.out else None
     if args.playground:
-        page = report.write_playground(out or Path("playground.html"))
+        page = reports.write_playground(out or Path("playground.html"))
         print(page)
     elif args.folders:
         page = _write([Path(folder) for folder in args.folders], out)
@@ -49,11 +49,11 @@ def main(args: argparse.Namespace) -> int:
 
 def _write(folders: list[Path], out: Path | None) -> Path:
     """Stores and evidence, then comparisons of language models."""
-    from tpo.llm.outcome import summary
-    from tpo.results.comparisons import holds_one
-    from tpo.results.summary import summarise
+    from tpo.llm.comparison.summary import summary
+    from tpo.reports.comparisons import holds_one
+    from tpo.reports.summary import summarise
 
     compared = [folder for folder in folders if holds_one(folder)]
     stores = [folder for folder in folders if folder not in compared]
     found = [*(summarise(*stores) if stores else []), *map(summary, compared)]
-    return report.write_studies(found, out or folders[0] / "report.html")
+    return reports.write_studies(found, out or folders[0] / "report.html")

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
-    from tpo.results.store import Curves, Store
-    from tpo.training import Cell, Progress
+    from tpo.lab.training import Cell, Progress
+    from tpo.storage.store import Curves, Store
 
 TASKS = ("sequences", "digits", "mnist", "bandit")
 
@@ -103,7 +103,7 @@ def cells_of(args: argparse.Namespace) -> Mapping[str, Cell]:
 
 
 def _cell(name: str, args: argparse.Namespace) -> Cell:
-    from tpo.training import Budget, Cell, Measures, Optimiser, Staleness, method
+    from tpo.lab.training import Budget, Cell, Measures, Optimiser, Staleness, method
 
     task = _task(args)
     optimiser = args.optimiser or ("muon" if task.length > 1 else "adam")
@@ -119,7 +119,7 @@ def _cell(name: str, args: argparse.Namespace) -> Cell:
 
 
 def _task(args: argparse.Namespace) -> Any:
-    from tpo.tasks import Bandit, Digits, Sequences
+    from tpo.lab.tasks import Bandit, Digits, Sequences
 
     if args.task in (None, "sequences"):
         return Sequences(args.horizon, args.vocab, args.target, args.reward)
@@ -131,7 +131,7 @@ def _task(args: argparse.Namespace) -> Any:
 def _store(args: argparse.Namespace) -> Store | None:
     from pathlib import Path
 
-    from tpo.results.store import Store
+    from tpo.storage.store import Store
 
     if args.resume and not (args.out and Path(args.out).exists()):
         raise ValueError(
@@ -144,7 +144,7 @@ def run_all(
     cells: Mapping[str, Cell], store: Store | None, args: argparse.Namespace
 ) -> dict[str, Curves]:
     """The curves of every cell, with a line of progress for each."""
-    from tpo.training import Pace, run
+    from tpo.lab.training import Pace, run
 
     pace = Pace(chunk=args.chunk, save_every=args.save_every)
     curves: dict[str, Curves] = {}

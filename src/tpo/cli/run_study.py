@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tpo.cli import screen
+from tpo.cli import study_display
 
 if TYPE_CHECKING:
-    from tpo.studies.engines import Engine
-    from tpo.studies.runner import Request
+    from tpo.lab.execution import Engine
+    from tpo.lab.execution.runner import Request
 
 BY_FLAGS = {
     "task": None, "horizon": 10, "vocab": 2, "target": "reverse_copy", "reward": "terminal",
@@ -31,7 +31,7 @@ def main(args: argparse.Namespace) -> int:
                 f"--{name.replace('_', '-')} is for a run without a study; a study takes --scale, "
                 "--seeds, --methods and --only"
             )
-    from tpo.studies.engines import engine
+    from tpo.lab.execution import engine
 
     requests = requests_of(args)
     folder = folder_of(args)
@@ -40,15 +40,15 @@ def main(args: argparse.Namespace) -> int:
 
 def requests_of(args: argparse.Namespace) -> list[Request]:
     """The studies asked for, checked before anything runs."""
-    from tpo import studies
-    from tpo.studies.runner import Request, plan
+    from tpo.lab import studies
+    from tpo.lab.execution.runner import Request, plan
 
     if args.study == "all":
         if args.methods or args.only:
             raise ValueError("--methods and --only are for one study; `tpo run all` takes neither")
-        chosen = [studies.study(name) for name in studies.names(extra=False)]
+        chosen = [studies.get_study(name) for name in studies.list_studies(extra=False)]
     else:
-        chosen = [studies.study(args.study)]
+        chosen = [studies.get_study(args.study)]
     methods = tuple(args.methods.split(",")) if args.methods else ()
     scale = args.scale or "quick"
     requests = [Request(one, scale, args.seeds, methods, pairs(args.only)) for one in chosen]
@@ -84,13 +84,15 @@ def run(requests: Sequence[Request], folder: Path, engine: Engine | None = None)
 
     One process finishes study after study; workers take the jobs of all.
     """
-    from tpo.studies import runner
-    from tpo.studies.engines.here import Here
+    from tpo.lab.execution import runner
+    from tpo.lab.execution.inline import Here
 
     together = not isinstance(engine or Here(), Here)
     try:
         for group in [requests] if together else [[request] for request in requests]:
-            with screen.watching(sum(len(runner.plan(request)) for request in group)) as watch:
+            with study_display.watching(
+                sum(len(runner.plan(request)) for request in group)
+            ) as watch:
                 runner.run_all(group, folder, watch, engine)
             for request in group:
                 show_results(folder, request.study.name)
@@ -107,6 +109,6 @@ def run(requests: Sequence[Request], folder: Path, engine: Engine | None = None)
 
 def show_results(folder: Path, name: str) -> None:
     """The table and the verdicts of one study in a folder."""
-    from tpo.results.summary import summarise
+    from tpo.reports.summary import summarise
 
-    screen.show(next(found for found in summarise(folder) if found["name"] == name))
+    study_display.show(next(found for found in summarise(folder) if found["name"] == name))

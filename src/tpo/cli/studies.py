@@ -16,12 +16,12 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 def main(args: argparse.Namespace) -> int:
     """Print the list, or one study in full."""
-    from tpo import studies
+    from tpo.lab import studies
 
     if args.study:
         describe(args.study)
     else:
-        listing(studies.names())
+        listing(studies.list_studies())
     return 0
 
 
@@ -30,8 +30,8 @@ def listing(names: list[str]) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from tpo import studies
-    from tpo.studies import cost
+    from tpo.lab import studies
+    from tpo.lab.studies import cost
 
     speed = cost.machine_speed()
     table = Table(caption=cost.explanation(speed))
@@ -41,7 +41,7 @@ def listing(names: list[str]) -> None:
     for scale in studies.SCALES:
         table.add_column(scale, justify="right", no_wrap=True)
     for name in names:
-        study = studies.study(name)
+        study = studies.get_study(name)
         sizes = [cost.shown(cost.study_seconds(study, scale) / speed) for scale in studies.SCALES]
         counts = "/".join(str(cost.runs(study, scale)) for scale in studies.SCALES)
         table.add_row(name, study.source, counts, *sizes)
@@ -51,11 +51,11 @@ def listing(names: list[str]) -> None:
 
 def describe(name: str) -> None:
     """What a study runs, over which grid, and what it claims."""
-    from tpo import studies
-    from tpo.studies import cost
-    from tpo.studies.methods import label
+    from tpo.lab import studies
+    from tpo.lab.studies import cost
+    from tpo.lab.studies.method_specs import label
 
-    study = studies.study(name)
+    study = studies.get_study(name)
     speed = cost.machine_speed()
     print(f"{study.name}: {study.title} ({study.source})\n\n{study.about}\n")
     print("methods:", ", ".join(label(method, study.labels) for method in study.methods))

@@ -10,7 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tpo.cli.train_lines import failures, lines_of
+from tpo import reports
+from tpo.cli.train_summary import failures, lines_of
 
 PRESETS = ("paper", "small")
 
@@ -24,7 +25,7 @@ def _micro_batch(text: str) -> int | str:
 _OPTIONS: dict[str, tuple[Any, str]] = {
     "model": (str, "a hub name, a folder, or a .gguf file"),
     "task": (str, "gsm8k, gsm8k:FOLDER, gym:NAME (reasoning-gym), toy:NAME, or a .jsonl file"),
-    "objective": (str, "a name of tpo.objectives(), without a critic (tpo)"),
+    "objective": (str, "a name of tpo.list_objectives(), without a critic (tpo)"),
     "out": (str, "folder of the run (tpo-output)"),
     "score": (str, "sequence score: sum, mean, ratio, mean_ratio (ratio for tpo)"),
     "eta": (float, "temperature of the target"),
@@ -133,7 +134,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 def main(args: argparse.Namespace) -> int:
     """Train, compare or probe; print where it ended."""
-    from tpo.llm.recipe import is_main, of_kind, read_yaml, refuse_unknown
+    from tpo.llm.runs.recipe import is_main, of_kind, read_yaml, refuse_unknown
 
     known = {*_OPTIONS, *_FLAGS, *_SWITCHES, *_TABLES, *_COMPARISON}
     asked = read_yaml(args.config) if args.config else {}
@@ -171,7 +172,7 @@ Work = tuple[Callable[[], tuple[list[str], int]], Callable[[], str]]
 
 
 def _probing(own: dict[str, Any], asked: dict[str, Any], args: argparse.Namespace) -> Work:
-    from tpo.llm.recipe import recipe
+    from tpo.llm.runs.recipe import recipe
 
     if args.resume:
         raise ValueError("--probe looks at a model before training: leave --resume out")
@@ -180,7 +181,7 @@ def _probing(own: dict[str, Any], asked: dict[str, Any], args: argparse.Namespac
 
 
 def _probed(chosen: Any) -> tuple[list[str], int]:
-    from tpo.llm.probe import probe
+    from tpo.llm.runs.probe import probe
 
     print(f"sampling before training, {chosen.group_size} for each prompt ...", file=sys.stderr)
     found = probe(chosen)
@@ -188,8 +189,8 @@ def _probed(chosen: Any) -> tuple[list[str], int]:
 
 
 def _training(asked: dict[str, Any], args: argparse.Namespace) -> Work:
-    from tpo.llm.folders import check_folder
-    from tpo.llm.recipe import recipe
+    from tpo.llm.runs.folders import check_folder
+    from tpo.llm.runs.recipe import recipe
 
     chosen = recipe(asked, preset=args.preset)
     check_folder(
@@ -199,7 +200,7 @@ def _training(asked: dict[str, Any], args: argparse.Namespace) -> Work:
 
 
 def _how_to_go_on(chosen: Any) -> str:
-    from tpo.llm.files import last_checkpoint
+    from tpo.llm.runs.artifacts import last_checkpoint
 
     if not (Path(chosen.out) / "recipe.json").exists():
         return "the run had not begun; the same command starts it"
@@ -211,7 +212,7 @@ def _how_to_go_on(chosen: Any) -> str:
 
 
 def _trained(chosen: Any, args: argparse.Namespace) -> list[str]:
-    from tpo.llm.train import train
+    from tpo.llm.runs.train import train
 
     result = train(chosen, resume=args.resume)
     lines = [f"{result['steps']} steps in {result['seconds']:.0f} s; held-out prompts:"]
@@ -225,7 +226,7 @@ def _trained(chosen: Any, args: argparse.Namespace) -> list[str]:
 
 
 def _comparison(own: dict[str, Any], asked: dict[str, Any], args: argparse.Namespace) -> Work:
-    from tpo.llm.folders import check_comparison
+    from tpo.llm.runs.folders import check_comparison
 
     plan = _plan(own, asked, args)
     check_comparison(plan, args.resume)
@@ -234,7 +235,7 @@ def _comparison(own: dict[str, Any], asked: dict[str, Any], args: argparse.Names
 
 
 def _plan(own: dict[str, Any], asked: dict[str, Any], args: argparse.Namespace) -> Any:
-    from tpo.llm.plan import planned
+    from tpo.llm.comparison.plan import planned
 
     if "compare" not in own:
         raise ValueError(
@@ -252,9 +253,12 @@ def _how_to_compare_on(plan: Any) -> str:
 
 
 def _compared(plan: Any, workers: int, resume: bool) -> tuple[list[str], int]:
-    from tpo.llm.compare import comparison
+    from tpo.llm.comparison.run import compare
+    from tpo.llm.runs.recipe import is_main
 
-    found = comparison(plan, workers, resume)
+    found = compare(plan, workers, resume)
+    if is_main():
+        reports.write_studies([found], plan.folder / "report.html")
     lines = lines_of(found)
     failed = [f"failed: {one['run']}: {one['error']}" for one in found["failures"]]
     if failed:

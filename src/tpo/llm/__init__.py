@@ -7,34 +7,34 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tpo.llm.compare import comparison
-    from tpo.llm.config import TargetPolicyConfig
-    from tpo.llm.evaluation import evaluate
-    from tpo.llm.guard import Guarded
-    from tpo.llm.methods import Method, method
-    from tpo.llm.outcome import summary
-    from tpo.llm.plan import Plan
-    from tpo.llm.recipe import Recipe
-    from tpo.llm.scoring import Scoring
-    from tpo.llm.tasks import Task, task
-    from tpo.llm.train import train
-    from tpo.llm.trainer import TargetPolicyTrainer
+    from tpo.llm.comparison.method import Method, method
+    from tpo.llm.comparison.plan import Plan
+    from tpo.llm.comparison.run import compare
+    from tpo.llm.comparison.summary import summary
+    from tpo.llm.rewards.guarded import Guarded
+    from tpo.llm.rewards.pool import Scoring
+    from tpo.llm.runs.evaluation import evaluate
+    from tpo.llm.runs.recipe import Recipe
+    from tpo.llm.runs.train import train
+    from tpo.llm.tasks import TextTask, task
+    from tpo.llm.trl.config import TargetPolicyConfig
+    from tpo.llm.trl.trainer import TargetPolicyTrainer
 
 _HOMES = {
-    "Guarded": "guard",
-    "Method": "methods",
-    "Plan": "plan",
-    "Recipe": "recipe",
-    "Scoring": "scoring",
-    "TargetPolicyConfig": "config",
-    "TargetPolicyTrainer": "trainer",
-    "Task": "tasks",
-    "comparison": "compare",
-    "evaluate": "evaluation",
-    "method": "methods",
-    "summary": "outcome",
+    "Guarded": "rewards.guarded",
+    "Method": "comparison.method",
+    "Plan": "comparison.plan",
+    "Recipe": "runs.recipe",
+    "Scoring": "rewards.pool",
+    "TargetPolicyConfig": "trl.config",
+    "TargetPolicyTrainer": "trl.trainer",
+    "TextTask": "tasks",
+    "compare": "comparison.run",
+    "evaluate": "runs.evaluation",
+    "method": "comparison.method",
+    "summary": "comparison.summary",
     "task": "tasks",
-    "train": "train",
+    "train": "runs.train",
 }
 
 __all__ = [
@@ -45,8 +45,8 @@ __all__ = [
     "Scoring",
     "TargetPolicyConfig",
     "TargetPolicyTrainer",
-    "Task",
-    "comparison",
+    "TextTask",
+    "compare",
     "evaluate",
     "method",
     "summary",

@@ -1,6 +1,6 @@
 """Every objective of the field, each written once. A name is one line here."""
 
-from tpo.objectives.base import Objective, Traits, entry, objective, objectives, register
+from tpo.objectives.base import Objective, Traits, entry, list_objectives, objective, register
 from tpo.objectives.ce import CrossEntropy
 from tpo.objectives.corrections import icepop, tis
 from tpo.objectives.dg import DG
@@ -18,7 +18,7 @@ from tpo.objectives.reinforce import A2C, RLOO, Reinforce, ReMax
 from tpo.objectives.reinforce_pp import ReinforcePP
 from tpo.objectives.returns import gae, length_adaptive_lambda, retrace, vtrace
 from tpo.objectives.soft_clip import CISPO, SAPO
-from tpo.objectives.target import coefficients, loss, target
+from tpo.objectives.target_matching import coefficients, loss, target
 from tpo.objectives.tpo import TPO
 from tpo.objectives.vapo import VAPO
 
@@ -27,7 +27,10 @@ register(
     "tpo_no_anchor", TPO, "TPO with q = softmax(u/eta): the target forgets p_old.", anchor=False
 )
 register(
-    "tpo_outcomes", TPO, "TPO of outcomes: candidates of one score are fitted as one.", ties="free"
+    "tpo_outcomes",
+    TPO,
+    "TPO of outcomes: candidates of one score are fitted as one.",
+    ties="pooled",
 )
 register("lpo", LPO)
 register(
@@ -88,9 +91,9 @@ __all__ = [
     "k2",
     "k3",
     "length_adaptive_lambda",
+    "list_objectives",
     "loss",
     "objective",
-    "objectives",
     "overlong_penalty",
     "register",
     "retrace",

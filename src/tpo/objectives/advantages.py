@@ -1,49 +1,49 @@
-"""How scores become advantages. Each function takes a Group and returns [B, K], or [B, K, T] per token."""
+"""How scores become advantages. Each function takes `Groups` and returns [B, K], or [B, K, T] per token."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 from tpo.arrays import Array, Namespace
-from tpo.groups import Group, centred_scores, masked, moments, z_scores
+from tpo.groups import Groups, centred_scores, masked, moments, z_scores
 from tpo.objectives.returns import gae
 
 
-def group_mean(group: Group) -> Array:
+def group_mean(groups: Groups) -> Array:
     """[B, 1] the mean score of each group."""
-    return group.xp.sum(group.total, axis=-1, keepdims=True) / group.sizes
+    return groups.xp.sum(groups.total, axis=-1, keepdims=True) / groups.sizes
 
 
-def centred(group: Group) -> Array:
+def centred(groups: Groups) -> Array:
     """[B, K] R - mean(R) within the group; exactly 0 where all scores are equal."""
-    return centred_scores(group.xp, group.total, group.counted)
+    return centred_scores(groups.xp, groups.total, groups.counted)
 
 
-def standardized(group: Group) -> Array:
+def standardized(groups: Groups) -> Array:
     """[B, K] the z-score within the group, population sigma."""
-    return z_scores(group.xp, group.total, group.counted)
+    return z_scores(groups.xp, groups.total, groups.counted)
 
 
-def leave_one_out(group: Group) -> Array:
+def leave_one_out(groups: Groups) -> Array:
     """[B, K] R_i - mean_{j≠i} R_j = K/(K-1)·(R_i - mean(R))"""
-    if group.total.shape[-1] < 2:
+    if groups.total.shape[-1] < 2:
         raise ValueError(
             "scores has K = 1, and leaving one out needs K >= 2: sample more candidates"
         )
-    n = group.sizes
+    n = groups.sizes
     others = n - 1.0
-    return centred(group) * n / (others + (others == 0))
+    return centred(groups) * n / (others + (others == 0))
 
 
-def over_mean(group: Group) -> Array:
+def over_mean(groups: Groups) -> Array:
     """[B, K] (R - mean)/(mean + 1e-6); a group without a success has only zeros."""
-    return centred(group) / (group_mean(group) + 1e-6)
+    return centred(groups) / (group_mean(groups) + 1e-6)
 
 
-def batch_sigma(group: Group) -> Array:
+def batch_sigma(groups: Groups) -> Array:
     """[1, 1] the population sigma of all scores of the batch."""
-    counted = None if group.counted is None else group.counted.reshape(1, -1)
-    return moments(group.xp, group.total.reshape(1, -1), counted)[1]
+    counted = None if groups.counted is None else groups.counted.reshape(1, -1)
+    return moments(groups.xp, groups.total.reshape(1, -1), counted)[1]
 
 
 def batch_z(xp: Namespace, x: Array, mask: Array | None) -> Array:
@@ -54,58 +54,58 @@ def batch_z(xp: Namespace, x: Array, mask: Array | None) -> Array:
     return flat.reshape(x.shape)
 
 
-def token_rewards(group: Group) -> Array:
+def token_rewards(groups: Groups) -> Array:
     """[B, K, T] the dense rewards, or the candidate's score repeated on each of its tokens."""
-    if group.token_scores is not None:
-        return group.token_scores
+    if groups.token_scores is not None:
+        return groups.token_scores
     return masked(
-        group.xp, group.total[..., None] + group.xp.zeros_like(group.log_probs_old), group.mask
+        groups.xp, groups.total[..., None] + groups.xp.zeros_like(groups.log_probs_old), groups.mask
     )
 
 
-def outcome_rewards(group: Group) -> Array:
+def outcome_rewards(groups: Groups) -> Array:
     """[B, K, T] the dense rewards, or the candidate's score on its last token."""
-    if group.token_scores is not None:
-        return group.token_scores
-    xp = group.xp
-    like = group.log_probs_old
-    chosen = xp.ones_like(like) if group.mask is None else xp.cast(group.mask, like)
+    if groups.token_scores is not None:
+        return groups.token_scores
+    xp = groups.xp
+    like = groups.log_probs_old
+    chosen = xp.ones_like(like) if groups.mask is None else xp.cast(groups.mask, like)
     later = xp.sum(chosen, axis=-1, keepdims=True) - xp.cumsum(chosen, axis=-1)
-    return group.total[..., None] * chosen * xp.cast(later == 0, like)
+    return groups.total[..., None] * chosen * xp.cast(later == 0, like)
 
 
-def above_position(group: Group) -> Array:
+def above_position(groups: Groups) -> Array:
     """[B, K, T] token reward minus its mean over the batch at the same position."""
-    xp = group.xp
-    rewards = token_rewards(group)
-    present = xp.ones_like(rewards) if group.mask is None else xp.cast(group.mask, rewards)
+    xp = groups.xp
+    rewards = token_rewards(groups)
+    present = xp.ones_like(rewards) if groups.mask is None else xp.cast(groups.mask, rewards)
     n = xp.clip(xp.sum(present, axis=(0, 1), keepdims=True), 1.0, None)
     return (rewards - xp.sum(rewards, axis=(0, 1), keepdims=True) / n) * present
 
 
-def above_given(group: Group) -> Array:
-    """[B, K] the score minus `group.baseline`."""
-    if group.baseline is None:
-        raise ValueError("advantage 'given' needs baseline: pass baseline=... to tpo.Group")
-    return masked(group.xp, group.total - group.baseline[:, None], group.valid)
+def above_given(groups: Groups) -> Array:
+    """[B, K] the score minus `groups.baseline`."""
+    if groups.baseline is None:
+        raise ValueError("advantage 'given' needs baseline: pass baseline=... to tpo.Groups")
+    return masked(groups.xp, groups.total - groups.baseline[:, None], groups.valid)
 
 
-def critic(group: Group) -> Array:
+def critic(groups: Groups) -> Array:
     """[B, K, T] generalised advantage estimation with gamma 1 and lambda .95."""
-    if group.values is None:
-        raise ValueError("advantage 'gae' needs values: pass values=... to tpo.Group")
-    return gae(outcome_rewards(group), group.values, gamma=1.0, lam=0.95, mask=group.mask)
+    if groups.values is None:
+        raise ValueError("advantage 'gae' needs values: pass values=... to tpo.Groups")
+    return gae(outcome_rewards(groups), groups.values, gamma=1.0, lam=0.95, mask=groups.mask)
 
 
-PER_CANDIDATE: dict[str, Callable[[Group], Array]] = {
+PER_CANDIDATE: dict[str, Callable[[Groups], Array]] = {
     "z": standardized,
     "centred": centred,
     "leave_one_out": leave_one_out,
     "over_mean": over_mean,
     "given": above_given,
-    "score": lambda group: group.total,
+    "score": lambda groups: groups.total,
 }
-PER_TOKEN: dict[str, Callable[[Group], Array]] = {
+PER_TOKEN: dict[str, Callable[[Groups], Array]] = {
     "position": above_position,
     "gae": critic,
     "reward": token_rewards,
@@ -113,8 +113,8 @@ PER_TOKEN: dict[str, Callable[[Group], Array]] = {
 ADVANTAGES = (*PER_TOKEN, *PER_CANDIDATE)
 
 
-def advantage(group: Group, name: str) -> Array:
+def advantage(groups: Groups, name: str) -> Array:
     """[B, K, T] or [B, K, 1] the advantage of that name."""
     if name in PER_CANDIDATE:
-        return PER_CANDIDATE[name](group)[..., None]
-    return PER_TOKEN[name](group)
+        return PER_CANDIDATE[name](groups)[..., None]
+    return PER_TOKEN[name](groups)

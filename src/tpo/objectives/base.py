@@ -8,7 +8,7 @@ from typing import Any, ClassVar, NamedTuple, TypeVar
 
 from tpo import checks
 from tpo.arrays import Array, Namespace, namespace
-from tpo.groups import Group
+from tpo.groups import Groups
 
 
 def _option(default: Any, accepts: str, allowed: Callable[[Any], bool]) -> Any:
@@ -43,9 +43,10 @@ def inside_unit(default: float) -> float:
     return _option(default, "a number above 0 and below 1", lambda v: _is_number(v) and 0 < v < 1)
 
 
-def choice(default: str, *names: str) -> str:
-    """An option that is one of a few names."""
-    return _option(default, "one of " + ", ".join(map(repr, names)), lambda v: v in names)
+def choice(default: str, *names: str, formerly: Mapping[str, str] | None = None) -> str:
+    """An option that is one of a few names; `formerly` maps names of earlier versions to them."""
+    found = _option(default, "one of " + ", ".join(map(repr, names)), lambda v: v in names)
+    return field(default=default, metadata={**found.metadata, "formerly": formerly or {}})
 
 
 def flag(default: bool) -> bool:
@@ -65,7 +66,7 @@ class Traits(NamedTuple):
 
     family: str
     group: bool = True
-    """Compares the candidates of one context, so K must be at least 2 for any signal."""
+    """Compares the candidates of one context, so K must be at least 2."""
     critic: bool = False
     """Needs `values`."""
     reference: bool = False
@@ -78,8 +79,8 @@ class Traits(NamedTuple):
 class Objective:
     """A rule from (log-probs, rollout log-probs, scores) to a loss; a frozen, hashable value.
 
-    A new objective is a subclass with `signal` and `value`; where `slope` is absent the coefficients come
-    from automatic differentiation, which NumPy does not have.
+    A new objective is a subclass with `_prepare` and `_loss`; where `_coefficients` is absent they come from
+    automatic differentiation, which NumPy does not have.
     """
 
     traits: ClassVar[Traits]
@@ -88,61 +89,65 @@ class Objective:
     def __post_init__(self) -> None:
         for f in fields(self):
             value = getattr(self, f.name)
+            renamed = f.metadata.get("formerly", {})
+            if isinstance(value, str) and value in renamed:
+                value = renamed[value]
+                object.__setattr__(self, f.name, value)
             if f.metadata and not f.metadata["allowed"](value):
                 raise ValueError(
                     f"{type(self).__name__}: option {f.name} is {value!r}, "
                     f"expected {f.metadata['accepts']}"
                 )
 
-    def prepare(self, group: Group) -> Any:
+    def prepare(self, groups: Groups) -> Any:
         """What stays frozen over the epochs on one rollout batch; a NamedTuple, so a JAX pytree."""
-        if not isinstance(group, Group):
-            raise TypeError(f"group is a {type(group).__name__}, expected a tpo.Group")
+        if not isinstance(groups, Groups):
+            raise TypeError(f"groups is a {type(groups).__name__}, expected tpo.Groups")
         for name in self.needs:
-            if getattr(group, name) is None:
+            if getattr(groups, name) is None:
                 raise ValueError(
-                    f"{type(self).__name__} needs {name}: pass {name}=... to tpo.Group"
+                    f"{type(self).__name__} needs {name}: pass {name}=... to tpo.Groups"
                 )
-        return self.signal(group)
+        return self._prepare(groups)
 
-    def loss(self, log_probs: Array, signal: Any) -> Array:
+    def loss(self, log_probs: Array, prepared: Any) -> Array:
         """The scalar to minimise. log_probs: [B, K, T] under the policy being trained."""
-        return self._applied(self.value, log_probs, signal)
+        return self._applied(self._loss, log_probs, prepared)
 
-    def coefficients(self, log_probs: Array, signal: Any) -> Array:
+    def coefficients(self, log_probs: Array, prepared: Any) -> Array:
         """d loss / d log_probs, [B, K, T], exact; for engines that split groups over micro-batches."""
-        return self._applied(self.slope, log_probs, signal)
+        return self._applied(self._coefficients, log_probs, prepared)
 
-    def _applied(self, rule: Callable[..., Array], log_probs: Array, signal: Any) -> Array:
+    def _applied(self, rule: Callable[..., Array], log_probs: Array, prepared: Any) -> Array:
         try:
-            return rule(_checked(log_probs, signal), log_probs, signal)
+            return rule(_checked(log_probs, prepared), log_probs, prepared)
         except AttributeError as error:
-            if error.obj is not signal:
+            if error.obj is not prepared:
                 raise
             raise TypeError(
-                f"signal is a {type(signal).__name__} without {error.name}: {type(self).__name__} takes what "
-                "its own prepare(group) returned"
+                f"prepared is a {type(prepared).__name__} without {error.name}: {type(self).__name__} takes "
+                "what its own prepare(groups) returned"
             ) from None
 
-    def signal(self, group: Group) -> Any:
+    def _prepare(self, groups: Groups) -> Any:
         """Subclasses: the frozen part, a NamedTuple with a field `log_probs_old`."""
         raise NotImplementedError
 
-    def value(self, xp: Namespace, log_probs: Array, signal: Any) -> Array:
+    def _loss(self, xp: Namespace, log_probs: Array, prepared: Any) -> Array:
         """Subclasses: the loss."""
         raise NotImplementedError
 
-    def slope(self, xp: Namespace, log_probs: Array, signal: Any) -> Array:
-        """Subclasses may state the gradient in closed form; otherwise it is derived from `value`."""
-        return xp.gradient(lambda x: self.value(xp, x, signal), log_probs)
+    def _coefficients(self, xp: Namespace, log_probs: Array, prepared: Any) -> Array:
+        """Subclasses may state the gradient in closed form; otherwise it is derived from `_loss`."""
+        return xp.gradient(lambda x: self._loss(xp, x, prepared), log_probs)
 
 
-def _checked(log_probs: Array, signal: Any) -> Namespace:
+def _checked(log_probs: Array, prepared: Any) -> Namespace:
     """The namespace of log-probs that fit the rollout's; what fits at a glance needs no second look."""
-    old = getattr(signal, "log_probs_old", None)
-    if old is None or isinstance(signal, Group):
+    old = getattr(prepared, "log_probs_old", None)
+    if old is None or isinstance(prepared, Groups):
         raise TypeError(
-            f"signal is a {type(signal).__name__}, expected what prepare(group) returned: call it first"
+            f"prepared is a {type(prepared).__name__}, expected what prepare(groups) returned: call it first"
         )
     xp = namespace(old) if type(log_probs) is type(old) else None
     if xp is not None and log_probs.dtype == old.dtype and log_probs.shape == old.shape:
@@ -170,7 +175,7 @@ def register(
 ) -> _Class:
     """Make `tpo.objective(name)` return `make(**options)`; a variant is one such line.
 
-    listed: whether `tpo.objectives()` names it. What serves one study or one test need not be.
+    listed: whether `tpo.list_objectives()` names it. What serves one study or one test need not be.
     """
     if not (isinstance(make, type) and issubclass(make, Objective)):
         raise TypeError(f"make is {make!r}, expected a subclass of tpo.Objective")
@@ -185,7 +190,7 @@ def register(
 def entry(name: str) -> Entry:
     """The registered class and options behind a name; an unknown name lists the valid ones."""
     if name not in _REGISTRY:
-        valid = objectives()
+        valid = list_objectives()
         hint = checks.close_match(name, valid)
         raise ValueError(f"unknown objective {name!r}.{hint} Valid names: {', '.join(valid)}")
     return _REGISTRY[name]
@@ -202,6 +207,6 @@ def objective(name: str, **options: Any) -> Objective:
     return found.make(**{**found.options, **options})
 
 
-def objectives() -> list[str]:
+def list_objectives() -> list[str]:
     """The names that `tpo.objective` accepts."""
     return [name for name, found in _REGISTRY.items() if found.listed]

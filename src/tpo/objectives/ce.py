@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from tpo.groups import Group, masked
+from tpo.groups import Groups, masked
 from tpo.objectives.base import Traits, choice
-from tpo.objectives.target import SCORES, TargetObjective, TargetSignal, score_rule
+from tpo.objectives.target_matching import SCORES, PreparedTarget, TargetObjective, score_rule
 
 
 @dataclass(frozen=True)
@@ -31,11 +31,11 @@ class CrossEntropy(TargetObjective):
 
     score: str = choice("sum", *SCORES)
 
-    def signal(self, group: Group) -> Any:
-        xp = group.xp
-        correct = xp.cast(masked(xp, group.total, group.valid) > 0, group.log_probs_old)
+    def _prepare(self, groups: Groups) -> Any:
+        xp = groups.xp
+        correct = xp.cast(masked(xp, groups.total, groups.valid) > 0, groups.log_probs_old)
         n = xp.sum(correct, axis=-1, keepdims=True)
         answered = (n > 0) & (xp.ones_like(correct) > 0)
-        candidates = answered if group.valid is None else answered & group.valid
-        rule = score_rule(group, self.score)
-        return TargetSignal(group.log_probs_old, rule, correct / (n + (n == 0)), candidates)
+        candidates = answered if groups.valid is None else answered & groups.valid
+        rule = score_rule(groups, self.score)
+        return PreparedTarget(groups.log_probs_old, rule, correct / (n + (n == 0)), candidates)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from tpo.arrays import Array, Namespace
-from tpo.groups import Group
+from tpo.groups import Groups
 from tpo.objectives.base import Objective, choice, positive
 from tpo.objectives.kl import LIMIT
 
@@ -35,27 +35,27 @@ class Correction(Objective):
         """What the corrected objective asks for."""
         return self.inner.traits
 
-    def signal(self, group: Group) -> Any:
-        if group.log_probs_rollout is None:
+    def _prepare(self, groups: Groups) -> Any:
+        if groups.log_probs_rollout is None:
             raise ValueError(
                 f"{type(self).__name__} needs log_probs_rollout: pass the sampling engine's log-probs "
-                "as log_probs_rollout=... to tpo.Group"
+                "as log_probs_rollout=... to tpo.Groups"
             )
-        xp = group.xp
-        x = xp.clip(group.log_probs_old - group.log_probs_rollout, -LIMIT, LIMIT)
-        group, factor = self.corrected(xp, group, x)
-        return Corrected(group.log_probs_old, self.inner.prepare(group), factor)
+        xp = groups.xp
+        x = xp.clip(groups.log_probs_old - groups.log_probs_rollout, -LIMIT, LIMIT)
+        groups, factor = self.corrected(xp, groups, x)
+        return Corrected(groups.log_probs_old, self.inner.prepare(groups), factor)
 
-    def corrected(self, xp: Namespace, group: Group, x: Array) -> tuple[Group, Array]:
+    def corrected(self, xp: Namespace, groups: Groups, x: Array) -> tuple[Groups, Array]:
         """The group that is left and the factor [B, K, T]; x = log pi_train - log pi_infer."""
         raise NotImplementedError
 
-    def value(self, xp: Namespace, log_probs: Array, signal: Any) -> Array:
+    def _loss(self, xp: Namespace, log_probs: Array, prepared: Any) -> Array:
         held = xp.stop_gradient(log_probs)
-        return self.inner.value(xp, held + signal.factor * (log_probs - held), signal.inner)
+        return self.inner._loss(xp, held + prepared.factor * (log_probs - held), prepared.inner)
 
-    def slope(self, xp: Namespace, log_probs: Array, signal: Any) -> Array:
-        return signal.factor * self.inner.slope(xp, log_probs, signal.inner)
+    def _coefficients(self, xp: Namespace, log_probs: Array, prepared: Any) -> Array:
+        return prepared.factor * self.inner._coefficients(xp, log_probs, prepared.inner)
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class TIS(Correction):
 
     .. math:: c_{it} \leftarrow \min(\frac{\pi_{train}}{\pi_{infer}}, C)\, c_{it}
 
-    Shapes: needs `group.log_probs_rollout` [B, K, T], the sampling engine's own log-probs.
+    Shapes: needs `groups.log_probs_rollout` [B, K, T], the sampling engine's own log-probs.
 
     Edge cases: equal log-probs leave the objective as it is. For target objectives the factors break
     Σ(p - q) = 0; there `icepop(level="sequence")` is the better choice.
@@ -76,8 +76,8 @@ class TIS(Correction):
 
     cap: float = positive(2.0)
 
-    def corrected(self, xp: Namespace, group: Group, x: Array) -> tuple[Group, Array]:
-        return group, xp.clip(xp.exp(x), None, self.cap)
+    def corrected(self, xp: Namespace, groups: Groups, x: Array) -> tuple[Groups, Array]:
+        return groups, xp.clip(xp.exp(x), None, self.cap)
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ class IcePop(Correction):
 
     .. math:: c_{it} \leftarrow 1[low \le \frac{\pi_{train}}{\pi_{infer}} \le high]\, c_{it}
 
-    Shapes: needs `group.log_probs_rollout`. `level="token"` silences tokens. `level="sequence"` takes the
+    Shapes: needs `groups.log_probs_rollout`. `level="token"` silences tokens. `level="sequence"` takes the
     geometric mean over a candidate's tokens and removes the candidate from its group altogether, so that a
     target stays a distribution over those that remain.
 
@@ -101,15 +101,15 @@ class IcePop(Correction):
     high: float = positive(5.0)
     level: str = choice("token", "token", "sequence")
 
-    def corrected(self, xp: Namespace, group: Group, x: Array) -> tuple[Group, Array]:
+    def corrected(self, xp: Namespace, groups: Groups, x: Array) -> tuple[Groups, Array]:
         if self.level == "sequence":
-            x = xp.sum(x, axis=-1, keepdims=True) / group.lengths
+            x = xp.sum(x, axis=-1, keepdims=True) / groups.lengths
         inside = (xp.exp(x) >= self.low) & (xp.exp(x) <= self.high)
         if self.level == "token":
-            return group, xp.cast(inside, x)
-        kept = inside[..., 0] if group.valid is None else inside[..., 0] & group.valid
-        scored = None if group.scored is None else inside[..., 0] & group.scored
-        return replace(group, valid=kept, scored=scored), xp.cast(inside, x)
+            return groups, xp.cast(inside, x)
+        kept = inside[..., 0] if groups.valid is None else inside[..., 0] & groups.valid
+        scored = None if groups.scored is None else inside[..., 0] & groups.scored
+        return replace(groups, valid=kept, scored=scored), xp.cast(inside, x)
 
 
 def tis(objective: Objective, cap: float = 2.0) -> Objective:

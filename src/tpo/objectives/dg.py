@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from tpo.arrays import Array, Namespace
-from tpo.groups import Group
+from tpo.groups import Groups
 from tpo.objectives.advantages import ADVANTAGES, advantage
 from tpo.objectives.aggregation import token_weights
 from tpo.objectives.base import Traits, choice, positive
-from tpo.objectives.weighted import PolicySignal, WeightedObjective, policy_signal
+from tpo.objectives.weighted import PreparedPolicy, WeightedObjective, prepare_policy
 
 
 @dataclass(frozen=True)
@@ -35,12 +35,12 @@ class DG(WeightedObjective):
     gate_temperature: float = positive(1.0)
     advantage: str = choice("position", *ADVANTAGES)
 
-    def signal(self, group: Group) -> Any:
-        return policy_signal(
-            group, advantage(group, self.advantage), token_weights(group, "candidate")
+    def _prepare(self, groups: Groups) -> Any:
+        return prepare_policy(
+            groups, advantage(groups, self.advantage), token_weights(groups, "candidate")
         )
 
-    def credit(self, xp: Namespace, log_probs: Array, signal: PolicySignal) -> Array:
-        delight = -signal.advantages * log_probs
+    def credit(self, xp: Namespace, log_probs: Array, prepared: PreparedPolicy) -> Array:
+        delight = -prepared.advantages * log_probs
         gate = xp.sigmoid(delight / self.gate_temperature)
-        return signal.weights * gate * signal.advantages
+        return prepared.weights * gate * prepared.advantages

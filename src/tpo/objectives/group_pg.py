@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from tpo.groups import Group
+from tpo.groups import Groups
 from tpo.objectives.advantages import advantage
 from tpo.objectives.aggregation import token_weights
 from tpo.objectives.base import Traits
-from tpo.objectives.weighted import WeightedObjective, policy_signal
+from tpo.objectives.weighted import WeightedObjective, prepare_policy
 
 
 @dataclass(frozen=True)
@@ -30,8 +30,8 @@ class GroupPG(WeightedObjective):
 
     traits: ClassVar[Traits] = Traits("policy gradient")
 
-    def signal(self, group: Group) -> Any:
-        return policy_signal(group, advantage(group, "z"), token_weights(group, "group"))
+    def _prepare(self, groups: Groups) -> Any:
+        return prepare_policy(groups, advantage(groups, "z"), token_weights(groups, "group"))
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class MaxRL(WeightedObjective):
 
     traits: ClassVar[Traits] = Traits("policy gradient", epochs=False)
 
-    def signal(self, group: Group) -> Any:
-        return policy_signal(
-            group, advantage(group, "over_mean"), token_weights(group, "candidate")
+    def _prepare(self, groups: Groups) -> Any:
+        return prepare_policy(
+            groups, advantage(groups, "over_mean"), token_weights(groups, "candidate")
         )

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from tpo.groups import Group, z_scores
+from tpo.groups import Groups, z_scores
 from tpo.objectives.advantages import advantage
 from tpo.objectives.aggregation import token_weights
 from tpo.objectives.base import Traits, choice, flag, inside_unit, nonnegative
-from tpo.objectives.ratio import ClippedObjective, ratio_signal
-from tpo.objectives.weighted import policy_signal
+from tpo.objectives.ratio import ClippedObjective, prepare_ratio
+from tpo.objectives.weighted import prepare_policy
 
 
 @dataclass(frozen=True)
@@ -45,13 +45,13 @@ class GRPO(ClippedObjective):
     def ratio_of(self) -> str:
         return self.granularity
 
-    def signal(self, group: Group) -> Any:
+    def _prepare(self, groups: Groups) -> Any:
         over = "sequence" if self.granularity == "token" else "group"
-        signal = ratio_signal(group, "z", self.granularity, over, self.drop_constant)
+        prepared = prepare_ratio(groups, "z", self.granularity, over, self.drop_constant)
         if not self.sigma_floor:
-            return signal
-        u = z_scores(group.xp, group.total, group.counted, self.sigma_floor)
-        return signal._replace(advantages=u[..., None])
+            return prepared
+        u = z_scores(groups.xp, groups.total, groups.counted, self.sigma_floor)
+        return prepared._replace(advantages=u[..., None])
 
     def walls(self) -> tuple[float, float]:
         return self.clip, self.clip
@@ -79,9 +79,9 @@ class DrGRPO(ClippedObjective):
     clip: float = inside_unit(0.2)
     max_length: float = nonnegative(0.0)
 
-    def signal(self, group: Group) -> Any:
-        weights = token_weights(group, "constant", length=self.max_length or None)
-        return policy_signal(group, advantage(group, "centred"), weights)
+    def _prepare(self, groups: Groups) -> Any:
+        weights = token_weights(groups, "constant", length=self.max_length or None)
+        return prepare_policy(groups, advantage(groups, "centred"), weights)
 
     def walls(self) -> tuple[float, float]:
         return self.clip, self.clip
@@ -97,7 +97,7 @@ class DAPO(ClippedObjective):
     Shapes: u [B, K]; the mean runs over all tokens of informative groups.
 
     Edge cases: a batch without an informative group has a loss of 0. The trainer refills dropped groups by
-    sampling more prompts (`group.informative` says which); `overlong_penalty` shapes the scores beforehand.
+    sampling more prompts (`groups.informative` says which); `overlong_penalty` shapes the scores beforehand.
 
     Source: Yu et al., arXiv 2503.14476.
 
@@ -109,8 +109,8 @@ class DAPO(ClippedObjective):
     clip_low: float = inside_unit(0.2)
     clip_high: float = nonnegative(0.28)
 
-    def signal(self, group: Group) -> Any:
-        return ratio_signal(group, "z", "token", "token", drop=True)
+    def _prepare(self, groups: Groups) -> Any:
+        return prepare_ratio(groups, "z", "token", "token", drop=True)
 
     def walls(self) -> tuple[float, float]:
         return self.clip_low, self.clip_high

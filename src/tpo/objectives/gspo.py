@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from tpo.arrays import Array, Namespace
-from tpo.groups import Group, masked
+from tpo.groups import Groups, masked
 from tpo.objectives.advantages import advantage
 from tpo.objectives.aggregation import token_weights
 from tpo.objectives.base import Traits, inside_unit, nonnegative
-from tpo.objectives.ratio import ClippedObjective, log_ratio, ratio_signal
-from tpo.objectives.weighted import PolicySignal, policy_signal
+from tpo.objectives.ratio import ClippedObjective, log_ratio, prepare_ratio
+from tpo.objectives.weighted import PreparedPolicy, prepare_policy
 
 
 @dataclass(frozen=True)
@@ -40,8 +40,8 @@ class GSPO(ClippedObjective):
     def ratio_of(self) -> str:
         return "mean"
 
-    def signal(self, group: Group) -> Any:
-        return ratio_signal(group, "z", "mean", "sequence")
+    def _prepare(self, groups: Groups) -> Any:
+        return prepare_ratio(groups, "z", "mean", "sequence")
 
     def walls(self) -> tuple[float, float]:
         return self.clip_low, self.clip_high
@@ -64,15 +64,15 @@ class GSPOToken(GSPO):
     Deviates: nothing.
     """
 
-    def signal(self, group: Group) -> Any:
-        return policy_signal(group, advantage(group, "z"), token_weights(group, "sequence"))
+    def _prepare(self, groups: Groups) -> Any:
+        return prepare_policy(groups, advantage(groups, "z"), token_weights(groups, "sequence"))
 
     def ratio_of(self) -> str:
         return "token"
 
     def log_ratios(
-        self, xp: Namespace, log_probs: Array, snapshot: Array, signal: PolicySignal
+        self, xp: Namespace, log_probs: Array, snapshot: Array, prepared: PreparedPolicy
     ) -> Array:
-        held = xp.stop_gradient(masked(xp, log_probs, signal.tokens))
-        x = log_ratio(xp, held, snapshot, signal, "mean")
-        return x + (masked(xp, log_probs, signal.tokens) - held)
+        held = xp.stop_gradient(masked(xp, log_probs, prepared.tokens))
+        x = log_ratio(xp, held, snapshot, prepared, "mean")
+        return x + (masked(xp, log_probs, prepared.tokens) - held)

@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from tpo.arrays import Array, Namespace
-from tpo.groups import Group, masked
+from tpo.groups import Groups, masked
 from tpo.objectives.advantages import centred, standardized
 from tpo.objectives.aggregation import candidate_weights, sizes, token_weights
 from tpo.objectives.base import Traits, fraction, nonnegative, positive
 from tpo.objectives.weighted import (
     PenalisedObjective,
-    PolicySignal,
+    PreparedPolicy,
     WeightedObjective,
-    policy_signal,
+    prepare_policy,
 )
 
 LEVEL = 1e-5
@@ -42,10 +42,10 @@ class AWR(WeightedObjective):
     temperature: float = positive(0.05)
     cap: float = positive(20.0)
 
-    def signal(self, group: Group) -> Any:
-        xp = group.xp
-        w = xp.exp(xp.clip(centred(group) / self.temperature, None, math.log(self.cap)))
-        return policy_signal(group, w[..., None], token_weights(group, "candidate"))
+    def _prepare(self, groups: Groups) -> Any:
+        xp = groups.xp
+        w = xp.exp(xp.clip(centred(groups) / self.temperature, None, math.log(self.cap)))
+        return prepare_policy(groups, w[..., None], token_weights(groups, "candidate"))
 
 
 @dataclass(frozen=True)
@@ -71,13 +71,13 @@ class PMPO(PenalisedObjective):
     alpha: float = fraction(0.5)
     beta: float = nonnegative(0.1)
 
-    def signal(self, group: Group) -> Any:
-        xp = group.xp
-        u = standardized(group)
+    def _prepare(self, groups: Groups) -> Any:
+        xp = groups.xp
+        u = standardized(groups)
         accepted, rejected = xp.cast(u > LEVEL, u), xp.cast(u < -LEVEL, u)
         push = self.alpha * _share(xp, accepted) - (1 - self.alpha) * _share(xp, rejected)
-        weights = token_weights(group, "group") / sizes(group)
-        return policy_signal(group, push[..., None] * sizes(group), weights)
+        weights = token_weights(groups, "group") / sizes(groups)
+        return prepare_policy(groups, push[..., None] * sizes(groups), weights)
 
 
 def _share(xp: Namespace, members: Array) -> Array:
@@ -108,26 +108,26 @@ class REBEL(WeightedObjective):
 
     eta: float = positive(1.0)
 
-    def signal(self, group: Group) -> Any:
-        n = sizes(group)
-        weights = candidate_weights(group, "group") * 2.0 / (n - 1.0 + (n == 1.0))
-        weights = weights + group.xp.zeros_like(group.log_probs_old[..., :1])
-        return policy_signal(group, group.total[..., None], weights)
+    def _prepare(self, groups: Groups) -> Any:
+        n = sizes(groups)
+        weights = candidate_weights(groups, "group") * 2.0 / (n - 1.0 + (n == 1.0))
+        weights = weights + groups.xp.zeros_like(groups.log_probs_old[..., :1])
+        return prepare_policy(groups, groups.total[..., None], weights)
 
-    def residual(self, xp: Namespace, log_probs: Array, signal: PolicySignal) -> Array:
+    def residual(self, xp: Namespace, log_probs: Array, prepared: PreparedPolicy) -> Array:
         """[B, K, 1] e - mean(e) within the group."""
         delta = xp.sum(
-            masked(xp, log_probs, signal.tokens) - signal.log_probs_old, axis=-1, keepdims=True
+            masked(xp, log_probs, prepared.tokens) - prepared.log_probs_old, axis=-1, keepdims=True
         )
-        present = xp.cast(signal.weights > 0, delta)
-        e = (delta / self.eta - signal.advantages) * present
+        present = xp.cast(prepared.weights > 0, delta)
+        e = (delta / self.eta - prepared.advantages) * present
         n = xp.clip(xp.sum(present, axis=1, keepdims=True), 1.0, None)
         return (e - xp.sum(e, axis=1, keepdims=True) / n) * present
 
-    def value(self, xp: Namespace, log_probs: Array, signal: Any) -> Array:
-        e = self.residual(xp, log_probs, signal)
-        return xp.sum(signal.weights * e * e)
+    def _loss(self, xp: Namespace, log_probs: Array, prepared: Any) -> Array:
+        e = self.residual(xp, log_probs, prepared)
+        return xp.sum(prepared.weights * e * e)
 
-    def slope(self, xp: Namespace, log_probs: Array, signal: Any) -> Array:
-        c = 2 / self.eta * signal.weights * self.residual(xp, log_probs, signal)
-        return masked(xp, c + xp.zeros_like(log_probs), signal.tokens)
+    def _coefficients(self, xp: Namespace, log_probs: Array, prepared: Any) -> Array:
+        c = 2 / self.eta * prepared.weights * self.residual(xp, log_probs, prepared)
+        return masked(xp, c + xp.zeros_like(log_probs), prepared.tokens)

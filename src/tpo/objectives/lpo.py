@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 from tpo.arrays import Array, Namespace
-from tpo.groups import Group, group_log_softmax, masked, z_scores
+from tpo.groups import Groups, group_log_softmax, masked, z_scores
 from tpo.objectives.advantages import batch_sigma, centred, group_mean
 from tpo.objectives.base import Traits, choice, inside_unit, positive
-from tpo.objectives.target import (
+from tpo.objectives.target_matching import (
     SCORES,
+    PreparedTarget,
     TargetObjective,
-    TargetSignal,
     contexts,
     log_scores_of,
     pulled_back,
@@ -100,49 +100,53 @@ class LPO(TargetObjective):
     score: str = choice("mean_ratio", *SCORES)
     clip: float = inside_unit(0.2)
 
-    def signal(self, group: Group) -> Any:
-        xp = group.xp
-        rule = score_rule(group, self.score)
+    def _prepare(self, groups: Groups) -> Any:
+        xp = groups.xp
+        rule = score_rule(groups, self.score)
         if self.score.endswith("ratio"):
             rule = rule._replace(clip=(math.log1p(-self.clip), math.log1p(self.clip)))
-            if group.log_probs_rollout is not None:
-                rule = rule._replace(offset=group.log_probs_rollout)
-        s_t = log_scores_of(xp, group.log_probs_old, rule)
-        logits = tilted(xp, s_t, self._scaled_scores(group), self.eta, group.valid)
-        w = masked(xp, xp.softmax(logits), group.valid)
+            if groups.log_probs_rollout is not None:
+                rule = rule._replace(offset=groups.log_probs_rollout)
+        s_t = log_scores_of(xp, groups.log_probs_old, rule)
+        logits = tilted(xp, s_t, self._scaled_scores(groups), self.eta, groups.valid)
+        w = masked(xp, xp.softmax(logits), groups.valid)
         log_w = None if self.divergence == "forward" else xp.log_softmax(logits)
-        return TargetSignal(group.log_probs_old, rule, w, group.valid, log_w)
+        return PreparedTarget(groups.log_probs_old, rule, w, groups.valid, log_w)
 
-    def _scaled_scores(self, group: Group) -> Array:
+    def _scaled_scores(self, groups: Groups) -> Array:
         """[B, K] (R - mean)/tau, which the softmax cannot tell from R/tau."""
         if self.tau == "sigma":
-            return z_scores(group.xp, group.total, group.counted)
-        above = centred(group)
+            return z_scores(groups.xp, groups.total, groups.counted)
+        above = centred(groups)
         if self.tau == "one":
             return above
-        tau = batch_sigma(group) if self.tau == "batch_sigma" else group_mean(group)
+        tau = batch_sigma(groups) if self.tau == "batch_sigma" else group_mean(groups)
         usable = tau > 0
-        return group.xp.where(usable, above / group.xp.where(usable, tau, 1.0), 0.0)
+        return groups.xp.where(usable, above / groups.xp.where(usable, tau, 1.0), 0.0)
 
-    def _logs(self, xp: Namespace, log_probs: Array, signal: TargetSignal) -> tuple[Array, Array]:
+    def _logs(
+        self, xp: Namespace, log_probs: Array, prepared: PreparedTarget
+    ) -> tuple[Array, Array]:
         """log P and log w*, both 0 on masked candidates."""
-        log_scores = log_scores_of(xp, log_probs, signal.rule)
-        log_p = group_log_softmax(xp, log_scores, signal.candidates)
-        return masked(xp, log_p, signal.candidates), masked(xp, signal.log_q, signal.candidates)
+        log_scores = log_scores_of(xp, log_probs, prepared.rule)
+        log_p = group_log_softmax(xp, log_scores, prepared.candidates)
+        return masked(xp, log_p, prepared.candidates), masked(
+            xp, prepared.log_q, prepared.candidates
+        )
 
-    def value(self, xp: Namespace, log_probs: Array, signal: Any) -> Array:
+    def _loss(self, xp: Namespace, log_probs: Array, prepared: Any) -> Array:
         if self.divergence == "forward":
-            return super().value(xp, log_probs, signal)
-        log_p, log_w = self._logs(xp, log_probs, signal)
+            return super()._loss(xp, log_probs, prepared)
+        log_p, log_w = self._logs(xp, log_probs, prepared)
         per_candidate = DIVERGENCES[self.divergence].value(xp, log_p, log_w, self.alpha)
-        return xp.sum(masked(xp, per_candidate, signal.candidates)) / contexts(log_p)
+        return xp.sum(masked(xp, per_candidate, prepared.candidates)) / contexts(log_p)
 
-    def slope(self, xp: Namespace, log_probs: Array, signal: Any) -> Array:
+    def _coefficients(self, xp: Namespace, log_probs: Array, prepared: Any) -> Array:
         if self.divergence == "forward":
-            return super().slope(xp, log_probs, signal)
-        log_p, log_w = self._logs(xp, log_probs, signal)
-        p = masked(xp, xp.exp(log_p), signal.candidates)
+            return super()._coefficients(xp, log_probs, prepared)
+        log_p, log_w = self._logs(xp, log_probs, prepared)
+        p = masked(xp, xp.exp(log_p), prepared.candidates)
         pull = DIVERGENCES[self.divergence].pull(xp, log_p, log_w, self.alpha)
-        pull = masked(xp, pull, signal.candidates)
+        pull = masked(xp, pull, prepared.candidates)
         c = pull - p * xp.sum(pull, axis=-1, keepdims=True)
-        return pulled_back(xp, c, log_probs, signal.rule)
+        return pulled_back(xp, c, log_probs, prepared.rule)

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from tpo.arrays import Array, Namespace
-from tpo.groups import LOW, Group, masked
+from tpo.groups import LOW, Groups, masked
 from tpo.objectives.advantages import centred
 from tpo.objectives.aggregation import token_weights
 from tpo.objectives.base import Traits, positive
-from tpo.objectives.target import contexts
-from tpo.objectives.weighted import WeightedObjective, policy_signal
+from tpo.objectives.target_matching import contexts
+from tpo.objectives.weighted import WeightedObjective, prepare_policy
 
 HALVINGS = 50
 """Bisection steps for the temperature, over 28 nats: past the precision of float32."""
@@ -82,9 +82,9 @@ class MPO(WeightedObjective):
 
     epsilon: float = positive(0.1)
 
-    def signal(self, group: Group) -> Any:
-        w = weights_of(group.xp, centred(group), self.epsilon, group.valid)
-        return policy_signal(group, w[..., None], token_weights(group, "group"))
+    def _prepare(self, groups: Groups) -> Any:
+        w = weights_of(groups.xp, centred(groups), self.epsilon, groups.valid)
+        return prepare_policy(groups, w[..., None], token_weights(groups, "group"))
 
 
 @dataclass(frozen=True)
@@ -108,13 +108,13 @@ class REPS(WeightedObjective):
 
     epsilon: float = positive(0.1)
 
-    def signal(self, group: Group) -> Any:
-        xp = group.xp
-        advantages = centred(group)
-        mask = self.kept(xp, advantages, group.valid)
+    def _prepare(self, groups: Groups) -> Any:
+        xp = groups.xp
+        advantages = centred(groups)
+        mask = self.kept(xp, advantages, groups.valid)
         flat = None if mask is None else mask.reshape(1, -1)
         w = weights_of(xp, advantages.reshape(1, -1), self.epsilon, flat).reshape(advantages.shape)
-        return policy_signal(group, w[..., None], 1.0)
+        return prepare_policy(groups, w[..., None], 1.0)
 
     def kept(self, xp: Namespace, advantages: Array, mask: Array | None) -> Array | None:
         """[B, K] which candidates take part."""

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from tpo.arrays import Array
-from tpo.groups import Group, z_scores
+from tpo.groups import Groups, z_scores
 from tpo.objectives.advantages import batch_z
 from tpo.objectives.base import Traits, choice, inside_unit, nonnegative, numbers
 from tpo.objectives.grpo import GRPO
-from tpo.objectives.ratio import ClippedObjective, ratio_signal
+from tpo.objectives.ratio import ClippedObjective, prepare_ratio
 
 
 @dataclass(frozen=True)
@@ -35,21 +35,21 @@ class GDPO(GRPO):
 
     reward_weights: tuple[float, ...] = numbers(())
 
-    def signal(self, group: Group) -> Any:
-        frozen = super().signal(group)
-        return frozen._replace(advantages=self._advantages(group)[..., None])
+    def _prepare(self, groups: Groups) -> Any:
+        frozen = super()._prepare(groups)
+        return frozen._replace(advantages=self._advantages(groups)[..., None])
 
-    def _advantages(self, group: Group) -> Array:
-        xp = group.xp
-        rewards = group.scores if len(group.scores.shape) == 3 else group.scores[..., None]
+    def _advantages(self, groups: Groups) -> Array:
+        xp = groups.xp
+        rewards = groups.scores if len(groups.scores.shape) == 3 else groups.scores[..., None]
         n = rewards.shape[-1]
         weights = self.reward_weights or (1.0,) * n
         if len(weights) != n:
             raise ValueError(
                 f"reward_weights has {len(weights)} entries and scores {n} rewards: give one per reward"
             )
-        each = [w * z_scores(xp, rewards[..., r], group.counted) for r, w in enumerate(weights)]
-        return batch_z(xp, sum(each[1:], each[0]), group.counted)
+        each = [w * z_scores(xp, rewards[..., r], groups.counted) for r, w in enumerate(weights)]
+        return batch_z(xp, sum(each[1:], each[0]), groups.counted)
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class MTGRPO(ClippedObjective):
     .. math:: L = \sum_j z_j\, \mathrm{mean}_{b \in j,\ informative} L^{GRPO}_b, \qquad
               z = \mathrm{softmax}(w)
 
-    Shapes: `group.tasks` [B] in 0..J-1, `task_logits` w with J entries. Contexts without a signal are left
+    Shapes: `groups.tasks` [B] in 0..J-1, `task_logits` w with J entries. Contexts without a signal are left
     out, and the shares z hold over what remains; a task with nothing left gives its share to the others.
     Move w between batches with `task_logits_after`.
 
@@ -83,16 +83,16 @@ class MTGRPO(ClippedObjective):
     def walls(self) -> tuple[float, float]:
         return self.clip, self.clip
 
-    def signal(self, group: Group) -> Any:
+    def _prepare(self, groups: Groups) -> Any:
         over = "sequence" if self.granularity == "token" else "group"
-        frozen = ratio_signal(group, "z", self.granularity, over)
-        return frozen._replace(weights=frozen.weights * self._shares(group))
+        frozen = prepare_ratio(groups, "z", self.granularity, over)
+        return frozen._replace(weights=frozen.weights * self._shares(groups))
 
-    def _shares(self, group: Group) -> Array:
+    def _shares(self, groups: Groups) -> Array:
         """[B, 1, 1] B times the share of each context: z_j over the informative contexts of its task."""
-        xp = group.xp
-        kept = xp.cast(group.informative, group.log_probs_old)[:, None, None]
-        tasks = xp.zeros_like(kept) if group.tasks is None else group.tasks[:, None, None]
+        xp = groups.xp
+        kept = xp.cast(groups.informative, groups.log_probs_old)[:, None, None]
+        tasks = xp.zeros_like(kept) if groups.tasks is None else groups.tasks[:, None, None]
         if not xp.known_all((tasks >= 0) & (tasks < len(self.task_logits))):
             raise ValueError(
                 f"tasks holds an id outside 0..{len(self.task_logits) - 1}: "

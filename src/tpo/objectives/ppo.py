@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from tpo.arrays import Array, Namespace
-from tpo.groups import Group
+from tpo.groups import Groups
 from tpo.objectives.advantages import ADVANTAGES
 from tpo.objectives.aggregation import TOKEN_WEIGHTS
 from tpo.objectives.base import Traits, choice, inside_unit, nonnegative, positive
-from tpo.objectives.ratio import ClippedObjective, RatioObjective, ratio_signal
+from tpo.objectives.ratio import ClippedObjective, RatioObjective, prepare_ratio
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class PPO(ClippedObjective):
               + \beta\,k_3
 
     Shapes: r and A per token [B, K, T]; summed over tokens, averaged over candidates. `advantage` is as in
-    `reinforce` (`position` by default, `gae` with a critic's `group.values`).
+    `reinforce` (`position` by default, `gae` with a critic's `groups.values`).
 
     Edge cases: the gradient is 0 iff A > 0 and r > 1 + ε, or A < 0 and r < 1 - ε.
 
@@ -36,8 +36,8 @@ class PPO(ClippedObjective):
     advantage: str = choice("position", *ADVANTAGES)
     over: str = choice("candidate", *TOKEN_WEIGHTS)
 
-    def signal(self, group: Group) -> Any:
-        return ratio_signal(group, self.advantage, self.ratio_of(), self.over)
+    def _prepare(self, groups: Groups) -> Any:
+        return prepare_ratio(groups, self.advantage, self.ratio_of(), self.over)
 
     def walls(self) -> tuple[float, float]:
         return self.clip, self.clip
@@ -68,8 +68,8 @@ class ImportanceWeighted(RatioObjective):
     def ratio_of(self) -> str:
         return "sequence"
 
-    def signal(self, group: Group) -> Any:
-        return ratio_signal(group, self.advantage, "sequence", "candidate")
+    def _prepare(self, groups: Groups) -> Any:
+        return prepare_ratio(groups, self.advantage, "sequence", "candidate")
 
     def surrogate(self, xp: Namespace, x: Array, advantages: Array) -> Array:
         return -xp.exp(x) * advantages
@@ -99,8 +99,8 @@ class TRPOPenalty(RatioObjective):
     kl_weight: float = nonnegative(1.0)
     advantage: str = choice("position", *ADVANTAGES)
 
-    def signal(self, group: Group) -> Any:
-        return ratio_signal(group, self.advantage, "token", "candidate")
+    def _prepare(self, groups: Groups) -> Any:
+        return prepare_ratio(groups, self.advantage, "token", "candidate")
 
     def surrogate(self, xp: Namespace, x: Array, advantages: Array) -> Array:
         r = xp.exp(x)
@@ -134,8 +134,8 @@ class MDPO(RatioObjective):
     step: float = positive(1.0)
     advantage: str = choice("position", *ADVANTAGES)
 
-    def signal(self, group: Group) -> Any:
-        return ratio_signal(group, self.advantage, "token", "candidate")
+    def _prepare(self, groups: Groups) -> Any:
+        return prepare_ratio(groups, self.advantage, "token", "candidate")
 
     def surrogate(self, xp: Namespace, x: Array, advantages: Array) -> Array:
         r = xp.exp(x)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from tpo.arrays import Array, Namespace
-from tpo.groups import Group, masked
+from tpo.groups import Groups, masked
 from tpo.objectives.advantages import PER_TOKEN, advantage
 from tpo.objectives.aggregation import candidate_weights, token_weights
 from tpo.objectives.base import Objective, flag, nonnegative
@@ -18,27 +18,27 @@ from tpo.objectives.kl import (
     corrected_slope,
     inside,
 )
-from tpo.objectives.weighted import PolicySignal, policy_signal
+from tpo.objectives.weighted import PreparedPolicy, prepare_policy
 
 GRANULARITIES = ("token", "sequence", "mean")
 """One ratio per token, per sequence (the product over its tokens), or their geometric mean (GSPO)."""
 
 
 def log_ratio(
-    xp: Namespace, log_probs: Array, snapshot: Array, signal: PolicySignal, granularity: str
+    xp: Namespace, log_probs: Array, snapshot: Array, prepared: PreparedPolicy, granularity: str
 ) -> Array:
     """[B, K, T] or [B, K, 1] log(pi/snapshot) at that granularity, not yet clamped."""
-    x = masked(xp, log_probs, signal.tokens) - snapshot
+    x = masked(xp, log_probs, prepared.tokens) - snapshot
     if granularity == "token":
         return x
     x = xp.sum(x, axis=-1, keepdims=True)
-    return x / signal.lengths if granularity == "mean" else x
+    return x / prepared.lengths if granularity == "mean" else x
 
 
-def to_tokens(xp: Namespace, slope: Array, signal: PolicySignal, granularity: str) -> Array:
+def to_tokens(xp: Namespace, slope: Array, prepared: PreparedPolicy, granularity: str) -> Array:
     """[B, K, T] the chain rule from a slope by log-ratio to a slope by token log-prob."""
-    slope = slope / signal.lengths if granularity == "mean" else slope
-    return masked(xp, slope + xp.zeros_like(signal.log_probs_old), signal.tokens)
+    slope = slope / prepared.lengths if granularity == "mean" else slope
+    return masked(xp, slope + xp.zeros_like(prepared.log_probs_old), prepared.tokens)
 
 
 @dataclass(frozen=True)
@@ -67,23 +67,23 @@ class RatioObjective(Objective):
         return "token"
 
     def log_ratios(
-        self, xp: Namespace, log_probs: Array, snapshot: Array, signal: PolicySignal
+        self, xp: Namespace, log_probs: Array, snapshot: Array, prepared: PreparedPolicy
     ) -> Array:
         """[B, K, T] or [B, K, 1] log(pi/snapshot), not yet clamped."""
-        return log_ratio(xp, log_probs, snapshot, signal, self.ratio_of())
+        return log_ratio(xp, log_probs, snapshot, prepared, self.ratio_of())
 
-    def reference_ratios(self, xp: Namespace, log_probs: Array, signal: PolicySignal) -> Array:
+    def reference_ratios(self, xp: Namespace, log_probs: Array, prepared: PreparedPolicy) -> Array:
         """[B, K, T] or [B, K, 1] log(pi/ref), not yet clamped."""
         if self.kl_per_token:
-            return log_ratio(xp, log_probs, signal.reference, signal, "token")
-        return self.log_ratios(xp, log_probs, signal.reference, signal)
+            return log_ratio(xp, log_probs, prepared.reference, prepared, "token")
+        return self.log_ratios(xp, log_probs, prepared.reference, prepared)
 
-    def penalties(self, xp: Namespace, x: Array, d: Array, signal: PolicySignal) -> Array:
+    def penalties(self, xp: Namespace, x: Array, d: Array, prepared: PreparedPolicy) -> Array:
         """The penalty beside each ratio, shaped like x: the mean over tokens beside one of a sequence."""
         found = self.penalty(xp, d)
         if d.shape == x.shape:
             return found
-        return xp.sum(masked(xp, found, signal.tokens), axis=-1, keepdims=True) / signal.lengths
+        return xp.sum(masked(xp, found, prepared.tokens), axis=-1, keepdims=True) / prepared.lengths
 
     def penalty(self, xp: Namespace, d: Array) -> Array:
         """The KL estimator that beta multiplies, d = log(pi/ref)."""
@@ -93,27 +93,27 @@ class RatioObjective(Objective):
         """d penalty / dd."""
         return bregman_slope(xp, d)
 
-    def value(self, xp: Namespace, log_probs: Array, signal: Any) -> Array:
-        x = clamped(xp, self.log_ratios(xp, log_probs, signal.log_probs_old, signal))
-        terms = self.surrogate(xp, x, signal.advantages)
+    def _loss(self, xp: Namespace, log_probs: Array, prepared: Any) -> Array:
+        x = clamped(xp, self.log_ratios(xp, log_probs, prepared.log_probs_old, prepared))
+        terms = self.surrogate(xp, x, prepared.advantages)
         if self.beta:
-            own = signal.reference is signal.log_probs_old and not self.kl_per_token
-            d = x if own else clamped(xp, self.reference_ratios(xp, log_probs, signal))
-            kl = self.penalties(xp, x, d, signal)
+            own = prepared.reference is prepared.log_probs_old and not self.kl_per_token
+            d = x if own else clamped(xp, self.reference_ratios(xp, log_probs, prepared))
+            kl = self.penalties(xp, x, d, prepared)
             terms = terms + self.beta * (corrected(xp, x, kl) if self.kl_correction else kl)
-        return xp.sum(signal.weights * terms)
+        return xp.sum(prepared.weights * terms)
 
-    def slope(self, xp: Namespace, log_probs: Array, signal: Any) -> Array:
-        x = self.log_ratios(xp, log_probs, signal.log_probs_old, signal)
-        slope = inside(xp, x, self.surrogate_slope(xp, clamped(xp, x), signal.advantages))
+    def _coefficients(self, xp: Namespace, log_probs: Array, prepared: Any) -> Array:
+        x = self.log_ratios(xp, log_probs, prepared.log_probs_old, prepared)
+        slope = inside(xp, x, self.surrogate_slope(xp, clamped(xp, x), prepared.advantages))
         if self.beta:
-            d = self.reference_ratios(xp, log_probs, signal)
+            d = self.reference_ratios(xp, log_probs, prepared)
             kl_slope = inside(xp, d, self.penalty_slope(xp, clamped(xp, d)))
             if self.kl_correction:
-                kl = self.penalties(xp, x, clamped(xp, d), signal)
+                kl = self.penalties(xp, x, clamped(xp, d), prepared)
                 kl_slope = corrected_slope(xp, x, kl, kl_slope)
             slope = slope + self.beta * kl_slope
-        return to_tokens(xp, signal.weights * slope, signal, self.ratio_of())
+        return to_tokens(xp, prepared.weights * slope, prepared, self.ratio_of())
 
 
 @dataclass(frozen=True)
@@ -140,16 +140,16 @@ class ClippedObjective(RatioObjective):
         return (advantages < 0) & (r < 1 - low), (advantages > 0) & (r > 1 + high)
 
 
-def ratio_signal(
-    group: Group, name: str, granularity: str, over: str, drop: bool = False
-) -> PolicySignal:
+def prepare_ratio(
+    groups: Groups, name: str, granularity: str, over: str, drop: bool = False
+) -> PreparedPolicy:
     """Freeze the advantage of that name with weights for one term per token or per candidate."""
     if granularity == "token":
-        return policy_signal(group, advantage(group, name), token_weights(group, over, drop))
+        return prepare_policy(groups, advantage(groups, name), token_weights(groups, over, drop))
     if name in PER_TOKEN:
         raise ValueError(
             f"advantage {name!r} is one number per token, and granularity {granularity!r} has one ratio "
             "per sequence: choose granularity='token' or an advantage per candidate such as 'z'"
         )
-    weights = candidate_weights(group, over, drop)
-    return policy_signal(group, advantage(group, name), weights)
+    weights = candidate_weights(groups, over, drop)
+    return prepare_policy(groups, advantage(groups, name), weights)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from tpo.groups import Group
+from tpo.groups import Groups
 from tpo.objectives.advantages import ADVANTAGES, advantage, outcome_rewards
 from tpo.objectives.aggregation import TOKEN_WEIGHTS, token_weights
 from tpo.objectives.base import Traits, choice, fraction
 from tpo.objectives.returns import gae
-from tpo.objectives.weighted import WeightedObjective, policy_signal
+from tpo.objectives.weighted import WeightedObjective, prepare_policy
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class Reinforce(WeightedObjective):
 
     Shapes: token rewards are `token_scores` [B, K, T], or the candidate's score on each token; the loss is
     summed over tokens and averaged over candidates. `advantage` names R - b: `position` (b is the batch
-    mean at that position: the TPO paper's transformer studies), `given` (`group.baseline`, such as Σ pi²
+    mean at that position: the TPO paper's transformer studies), `given` (`groups.baseline`, such as Σ pi²
     for MNIST), `reward` (b = 0), or any advantage per candidate (`z`, `centred`, `leave_one_out`, ...).
 
     Edge cases: with one candidate in the batch and a `position` baseline the advantage is 0.
@@ -36,9 +36,9 @@ class Reinforce(WeightedObjective):
     advantage: str = choice("position", *ADVANTAGES)
     over: str = choice("candidate", *TOKEN_WEIGHTS)
 
-    def signal(self, group: Group) -> Any:
-        return policy_signal(
-            group, advantage(group, self.advantage), token_weights(group, self.over)
+    def _prepare(self, groups: Groups) -> Any:
+        return prepare_policy(
+            groups, advantage(groups, self.advantage), token_weights(groups, self.over)
         )
 
 
@@ -60,9 +60,9 @@ class RLOO(WeightedObjective):
 
     traits: ClassVar[Traits] = Traits("policy gradient", epochs=False)
 
-    def signal(self, group: Group) -> Any:
-        return policy_signal(
-            group, advantage(group, "leave_one_out"), token_weights(group, "candidate")
+    def _prepare(self, groups: Groups) -> Any:
+        return prepare_policy(
+            groups, advantage(groups, "leave_one_out"), token_weights(groups, "candidate")
         )
 
 
@@ -72,7 +72,7 @@ class ReMax(WeightedObjective):
 
     .. math:: A_i = R_i - R(\mathrm{greedy}), \qquad L = -\frac{1}{BK}\sum A_i \sum_t \log \pi_{i,t}
 
-    Shapes: `group.baseline` [B] holds the greedy score of each context. Works with K = 1.
+    Shapes: `groups.baseline` [B] holds the greedy score of each context. Works with K = 1.
 
     Edge cases: the baseline is the same for a whole group, so any group softmax cancels it.
 
@@ -84,8 +84,10 @@ class ReMax(WeightedObjective):
     traits: ClassVar[Traits] = Traits("policy gradient", group=False, epochs=False)
     needs: ClassVar[tuple[str, ...]] = ("baseline",)
 
-    def signal(self, group: Group) -> Any:
-        return policy_signal(group, advantage(group, "given"), token_weights(group, "candidate"))
+    def _prepare(self, groups: Groups) -> Any:
+        return prepare_policy(
+            groups, advantage(groups, "given"), token_weights(groups, "candidate")
+        )
 
 
 @dataclass(frozen=True)
@@ -95,7 +97,7 @@ class A2C(WeightedObjective):
     .. math:: L = -\mathrm{mean}[\mathrm{sg}(\hat A_t)\log\pi_t], \qquad
               \hat A_t = \sum_l (\gamma\lambda)^l (r_{t+l} + \gamma V_{t+l+1} - V_{t+l})
 
-    Shapes: `group.values` [B, K, T]; rewards are `token_scores`, or the score on the last token.
+    Shapes: `groups.values` [B, K, T]; rewards are `token_scores`, or the score on the last token.
     λ = 1 is the Monte Carlo return minus V, λ = 0 one-step temporal difference.
 
     Edge cases: padding is expected after the last token.
@@ -111,6 +113,6 @@ class A2C(WeightedObjective):
     gamma: float = fraction(1.0)
     lam: float = fraction(1.0)
 
-    def signal(self, group: Group) -> Any:
-        advantages = gae(outcome_rewards(group), group.values, self.gamma, self.lam, group.mask)
-        return policy_signal(group, advantages, token_weights(group, "candidate"))
+    def _prepare(self, groups: Groups) -> Any:
+        advantages = gae(outcome_rewards(groups), groups.values, self.gamma, self.lam, groups.mask)
+        return prepare_policy(groups, advantages, token_weights(groups, "candidate"))

@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from tpo.arrays import Array, Namespace
-from tpo.groups import Group, masked
+from tpo.groups import Groups, masked
 from tpo.objectives.advantages import advantage, batch_z, outcome_rewards
 from tpo.objectives.aggregation import token_weights
 from tpo.objectives.base import Traits, flag, inside_unit, nonnegative
 from tpo.objectives.kl import half_square
 from tpo.objectives.ratio import ClippedObjective
 from tpo.objectives.returns import backward_recurrence
-from tpo.objectives.weighted import policy_signal
+from tpo.objectives.weighted import prepare_policy
 
 
 @dataclass(frozen=True)
@@ -40,16 +40,18 @@ class ReinforcePP(ClippedObjective):
     clip: float = inside_unit(0.2)
     group_baseline: bool = flag(False)
 
-    def signal(self, group: Group) -> Any:
-        xp = group.xp
+    def _prepare(self, groups: Groups) -> Any:
+        xp = groups.xp
         if self.group_baseline:
-            returns = advantage(group, "centred") + xp.zeros_like(group.log_probs_old)
+            returns = advantage(groups, "centred") + xp.zeros_like(groups.log_probs_old)
         else:
-            rewards = outcome_rewards(group) - self.beta * (group.log_probs_old - group.reference)
+            rewards = outcome_rewards(groups) - self.beta * (
+                groups.log_probs_old - groups.reference
+            )
             returns = backward_recurrence(xp, rewards, xp.ones_like(rewards))
-        returns = masked(xp, returns, group.mask)
-        whitened = batch_z(xp, returns, group.mask)
-        return policy_signal(group, whitened, token_weights(group, "token"))
+        returns = masked(xp, returns, groups.mask)
+        whitened = batch_z(xp, returns, groups.mask)
+        return prepare_policy(groups, whitened, token_weights(groups, "token"))
 
     def walls(self) -> tuple[float, float]:
         return self.clip, self.clip

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from tpo.arrays import Array, Namespace
-from tpo.groups import Group
+from tpo.groups import Groups
 from tpo.objectives.advantages import advantage
 from tpo.objectives.aggregation import token_weights
 from tpo.objectives.base import Traits, nonnegative, positive
 from tpo.objectives.kl import LIMIT
-from tpo.objectives.ratio import RatioObjective, log_ratio, ratio_signal
-from tpo.objectives.weighted import PenalisedObjective, PolicySignal, policy_signal
+from tpo.objectives.ratio import RatioObjective, log_ratio, prepare_ratio
+from tpo.objectives.weighted import PenalisedObjective, PreparedPolicy, prepare_policy
 
 
 @dataclass(frozen=True)
@@ -37,8 +37,8 @@ class SAPO(RatioObjective):
     tau_positive: float = positive(1.0)
     tau_negative: float = positive(1.05)
 
-    def signal(self, group: Group) -> Any:
-        return ratio_signal(group, "z", "token", "sequence")
+    def _prepare(self, groups: Groups) -> Any:
+        return prepare_ratio(groups, "z", "token", "sequence")
 
     def _gate(self, xp: Namespace, x: Array, advantages: Array) -> tuple[Array, Array]:
         won = xp.cast(advantages > 0, x)
@@ -76,14 +76,14 @@ class CISPO(PenalisedObjective):
     floor: float = nonnegative(0.0)
     cap: float = positive(5.0)
 
-    def signal(self, group: Group) -> Any:
-        return policy_signal(group, advantage(group, "z"), token_weights(group, "token"))
+    def _prepare(self, groups: Groups) -> Any:
+        return prepare_policy(groups, advantage(groups, "z"), token_weights(groups, "token"))
 
-    def ratios(self, xp: Namespace, log_probs: Array, signal: PolicySignal) -> Array:
+    def ratios(self, xp: Namespace, log_probs: Array, prepared: PreparedPolicy) -> Array:
         """[B, K, T] pi/pi_old, not yet clipped."""
-        x = log_ratio(xp, log_probs, signal.log_probs_old, signal, "token")
+        x = log_ratio(xp, log_probs, prepared.log_probs_old, prepared, "token")
         return xp.exp(xp.clip(x, -LIMIT, LIMIT))
 
-    def credit(self, xp: Namespace, log_probs: Array, signal: PolicySignal) -> Array:
-        r = xp.clip(self.ratios(xp, log_probs, signal), self.floor, self.cap)
-        return signal.weights * r * signal.advantages
+    def credit(self, xp: Namespace, log_probs: Array, prepared: PreparedPolicy) -> Array:
+        r = xp.clip(self.ratios(xp, log_probs, prepared), self.floor, self.cap)
+        return prepared.weights * r * prepared.advantages

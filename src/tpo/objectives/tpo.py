@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from tpo.groups import Group, masked, z_scores
+from tpo.groups import Groups, masked, z_scores
 from tpo.objectives.base import Traits, choice, flag, nonnegative, positive
-from tpo.objectives.target import (
+from tpo.objectives.target_matching import (
     SCORES,
+    PreparedTarget,
     TargetObjective,
-    TargetSignal,
     log_scores_of,
     same_outcome,
     score_rule,
@@ -32,17 +32,17 @@ class TPO(TargetObjective):
     `sigma_floor` is the least sigma that scores are divided by, so that a group of nearly equal scores has a
     target near p_old.
     `anchor=False` drops p_old from the target (the ablation `tpo_no_anchor`).
-    `ties="free"` (named `tpo_outcomes`) fits outcomes: candidates of exactly one score are taken together, and
-    how they divide their mass is no longer held to p_old. With Q and P the sums of q and p over an outcome the
-    gradient is :math:`p_i (1 - Q/P)`. With the anchor that is the paper's (`ties="held"`) at the snapshot, and
-    everywhere where no two scores are equal, as with a reward that has a continuous part.
+    `ties="pooled"` (named `tpo_outcomes`) fits outcomes: candidates of exactly one score are pooled, and how
+    they divide their mass is no longer anchored to p_old. With Q and P the sums of q and p over an outcome,
+    the gradient is :math:`p_i (1 - Q/P)`. With the anchor that is the paper's (`ties="anchored"`) at the
+    snapshot, and everywhere where no two scores are equal, as with a reward that has a continuous part.
 
     Edge cases: a zero-variance group has u = 0, so q = p_old and the gradient is 0 at the snapshot; with
-    free ties it is one outcome, and the gradient is 0 everywhere.
+    pooled ties it is one outcome, and the gradient is 0 everywhere.
 
     Source: arXiv 2604.06159, Eq. 2 and 3.
 
-    Deviates: nothing at the defaults; free ties and the scores other than `sum` are additions for language
+    Deviates: nothing at the defaults; pooled ties and the scores other than `sum` are additions for language
     models.
     """
 
@@ -51,17 +51,19 @@ class TPO(TargetObjective):
     eta: float = positive(1.0)
     score: str = choice("sum", *SCORES)
     anchor: bool = flag(True)
-    ties: str = choice("held", "held", "free")
+    ties: str = choice(
+        "anchored", "anchored", "pooled", formerly={"held": "anchored", "free": "pooled"}
+    )
     sigma_floor: float = nonnegative(0.0)
 
-    def signal(self, group: Group) -> Any:
-        xp = group.xp
-        rule = score_rule(group, self.score)
-        u = z_scores(xp, group.total, group.counted, self.sigma_floor)
+    def _prepare(self, groups: Groups) -> Any:
+        xp = groups.xp
+        rule = score_rule(groups, self.score)
+        u = z_scores(xp, groups.total, groups.counted, self.sigma_floor)
         log_p_old = (
-            log_scores_of(xp, group.log_probs_old, rule) if self.anchor else xp.zeros_like(u)
+            log_scores_of(xp, groups.log_probs_old, rule) if self.anchor else xp.zeros_like(u)
         )
-        logits = tilted(xp, log_p_old, u, self.eta, group.valid)
-        q = masked(xp, xp.softmax(logits), group.valid)
-        same = same_outcome(group) if self.ties == "free" else None
-        return TargetSignal(group.log_probs_old, rule, q, group.valid, same_outcome=same)
+        logits = tilted(xp, log_p_old, u, self.eta, groups.valid)
+        q = masked(xp, xp.softmax(logits), groups.valid)
+        same = same_outcome(groups) if self.ties == "pooled" else None
+        return PreparedTarget(groups.log_probs_old, rule, q, groups.valid, same_outcome=same)

@@ -6,16 +6,16 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 from tpo.arrays import Array, Namespace
-from tpo.groups import Group, masked
+from tpo.groups import Groups, masked
 from tpo.objectives.advantages import outcome_rewards
 from tpo.objectives.aggregation import token_weights
 from tpo.objectives.base import Traits, inside_unit, nonnegative, positive
 from tpo.objectives.ratio import ClippedObjective
 from tpo.objectives.returns import gae, length_adaptive_lambda
-from tpo.objectives.weighted import policy_signal
+from tpo.objectives.weighted import prepare_policy
 
 
-class VAPOSignal(NamedTuple):
+class PreparedVAPO(NamedTuple):
     """PPO's signal, and the weights of the likelihood term on correct answers."""
 
     log_probs_old: Array
@@ -32,7 +32,7 @@ class VAPO(ClippedObjective):
               \min(r\hat A, \mathrm{clip}(r, 1-\epsilon_{low}, 1+\epsilon_{high})\hat A)
               + \mu\, \mathrm{NLL}_{correct}, \qquad \lambda_{policy} = 1 - \frac{1}{\alpha\ell}
 
-    Shapes: `group.values` [B, K, T]; rewards are `token_scores`, or the score on the last token. A candidate
+    Shapes: `groups.values` [B, K, T]; rewards are `token_scores`, or the score on the last token. A candidate
     is correct if its score is above `correct_above`; the NLL is a mean over the tokens of correct answers.
 
     Edge cases: λ is clamped to [0, 1]: answers of up to 1/α = 20 tokens get one-step TD.
@@ -51,23 +51,26 @@ class VAPO(ClippedObjective):
     likelihood: float = nonnegative(0.1)
     correct_above: float = nonnegative(0.0)
 
-    def signal(self, group: Group) -> Any:
-        xp = group.xp
-        lengths = group.lengths + xp.zeros_like(group.log_probs_old[..., :1])
+    def _prepare(self, groups: Groups) -> Any:
+        xp = groups.xp
+        lengths = groups.lengths + xp.zeros_like(groups.log_probs_old[..., :1])
         lam = length_adaptive_lambda(lengths, self.alpha)
-        advantages = gae(outcome_rewards(group), group.values, 1.0, lam, group.mask)
-        policy = policy_signal(group, advantages, token_weights(group, "token"))
-        winners = xp.cast(group.total > self.correct_above, group.log_probs_old)[..., None]
-        tokens = masked(xp, winners + xp.zeros_like(group.log_probs_old), group.mask)
+        advantages = gae(outcome_rewards(groups), groups.values, 1.0, lam, groups.mask)
+        policy = prepare_policy(groups, advantages, token_weights(groups, "token"))
+        winners = xp.cast(groups.total > self.correct_above, groups.log_probs_old)[..., None]
+        tokens = masked(xp, winners + xp.zeros_like(groups.log_probs_old), groups.mask)
         n = xp.clip(xp.sum(tokens), 1.0, None)
-        return VAPOSignal(group.log_probs_old, policy, tokens / n)
+        return PreparedVAPO(groups.log_probs_old, policy, tokens / n)
 
     def walls(self) -> tuple[float, float]:
         return self.clip_low, self.clip_high
 
-    def value(self, xp: Namespace, log_probs: Array, signal: Any) -> Array:
-        nll = -xp.sum(signal.correct * masked(xp, log_probs, signal.policy.tokens))
-        return super().value(xp, log_probs, signal.policy) + self.likelihood * nll
+    def _loss(self, xp: Namespace, log_probs: Array, prepared: Any) -> Array:
+        nll = -xp.sum(prepared.correct * masked(xp, log_probs, prepared.policy.tokens))
+        return super()._loss(xp, log_probs, prepared.policy) + self.likelihood * nll
 
-    def slope(self, xp: Namespace, log_probs: Array, signal: Any) -> Array:
-        return super().slope(xp, log_probs, signal.policy) - self.likelihood * signal.correct
+    def _coefficients(self, xp: Namespace, log_probs: Array, prepared: Any) -> Array:
+        return (
+            super()._coefficients(xp, log_probs, prepared.policy)
+            - self.likelihood * prepared.correct
+        )

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from tpo.arrays import Array, Namespace
-from tpo.groups import Group, masked
+from tpo.groups import Groups, masked
 from tpo.objectives.base import Objective, flag, nonnegative
 from tpo.objectives.kl import (
     bregman,
@@ -18,7 +18,7 @@ from tpo.objectives.kl import (
 )
 
 
-class PolicySignal(NamedTuple):
+class PreparedPolicy(NamedTuple):
     """What the policy-gradient and ratio families freeze: advantages, weights, two snapshots."""
 
     log_probs_old: Array
@@ -33,27 +33,27 @@ class PolicySignal(NamedTuple):
     """[B, K, T] log-probs of the reference policy"""
 
 
-def policy_signal(group: Group, advantages: Array, weights: Array | float) -> PolicySignal:
+def prepare_policy(groups: Groups, advantages: Array, weights: Array | float) -> PreparedPolicy:
     """Freeze advantages and aggregation weights beside the group's snapshots."""
-    return PolicySignal(
-        group.log_probs_old, advantages, weights, group.mask, group.lengths, group.reference
+    return PreparedPolicy(
+        groups.log_probs_old, advantages, weights, groups.mask, groups.lengths, groups.reference
     )
 
 
 class WeightedObjective(Objective):
     """L = -Σ sg(credit)·log pi, so that the coefficients are -credit."""
 
-    def credit(self, xp: Namespace, log_probs: Array, signal: PolicySignal) -> Array:
+    def credit(self, xp: Namespace, log_probs: Array, prepared: PreparedPolicy) -> Array:
         """[B, K, T] the weight of each token; may depend on the current log-probs, without gradient."""
-        return signal.weights * signal.advantages
+        return prepared.weights * prepared.advantages
 
-    def value(self, xp: Namespace, log_probs: Array, signal: Any) -> Array:
-        log_probs = masked(xp, log_probs, signal.tokens)
-        return -xp.sum(xp.stop_gradient(self.credit(xp, log_probs, signal)) * log_probs)
+    def _loss(self, xp: Namespace, log_probs: Array, prepared: Any) -> Array:
+        log_probs = masked(xp, log_probs, prepared.tokens)
+        return -xp.sum(xp.stop_gradient(self.credit(xp, log_probs, prepared)) * log_probs)
 
-    def slope(self, xp: Namespace, log_probs: Array, signal: Any) -> Array:
-        credit = self.credit(xp, masked(xp, log_probs, signal.tokens), signal)
-        return masked(xp, xp.zeros_like(log_probs) - credit, signal.tokens)
+    def _coefficients(self, xp: Namespace, log_probs: Array, prepared: Any) -> Array:
+        credit = self.credit(xp, masked(xp, log_probs, prepared.tokens), prepared)
+        return masked(xp, xp.zeros_like(log_probs) - credit, prepared.tokens)
 
 
 @dataclass(frozen=True)
@@ -66,27 +66,27 @@ class PenalisedObjective(WeightedObjective):
     beta: float = nonnegative(0.0)
     kl_correction: bool = flag(False)
 
-    def value(self, xp: Namespace, log_probs: Array, signal: Any) -> Array:
-        loss = super().value(xp, log_probs, signal)
+    def _loss(self, xp: Namespace, log_probs: Array, prepared: Any) -> Array:
+        loss = super()._loss(xp, log_probs, prepared)
         if not self.beta:
             return loss
-        x, d = _log_ratios(xp, log_probs, signal)
+        x, d = _log_ratios(xp, log_probs, prepared)
         kl = bregman(xp, clamped(xp, d))
         kl = corrected(xp, clamped(xp, x), kl) if self.kl_correction else kl
-        return loss + self.beta * xp.sum(signal.weights * kl)
+        return loss + self.beta * xp.sum(prepared.weights * kl)
 
-    def slope(self, xp: Namespace, log_probs: Array, signal: Any) -> Array:
-        slope = super().slope(xp, log_probs, signal)
+    def _coefficients(self, xp: Namespace, log_probs: Array, prepared: Any) -> Array:
+        slope = super()._coefficients(xp, log_probs, prepared)
         if not self.beta:
             return slope
-        x, d = _log_ratios(xp, log_probs, signal)
+        x, d = _log_ratios(xp, log_probs, prepared)
         kl = inside(xp, d, bregman_slope(xp, clamped(xp, d)))
         if self.kl_correction:
             kl = corrected_slope(xp, x, bregman(xp, clamped(xp, d)), kl)
-        return slope + self.beta * masked(xp, signal.weights * kl, signal.tokens)
+        return slope + self.beta * masked(xp, prepared.weights * kl, prepared.tokens)
 
 
-def _log_ratios(xp: Namespace, log_probs: Array, signal: PolicySignal) -> tuple[Array, Array]:
+def _log_ratios(xp: Namespace, log_probs: Array, prepared: PreparedPolicy) -> tuple[Array, Array]:
     """[B, K, T] log(pi/pi_old) and log(pi/ref)."""
-    log_probs = masked(xp, log_probs, signal.tokens)
-    return log_probs - signal.log_probs_old, log_probs - signal.reference
+    log_probs = masked(xp, log_probs, prepared.tokens)
+    return log_probs - prepared.log_probs_old, log_probs - prepared.reference

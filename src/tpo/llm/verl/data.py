@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tpo.llm.tasks import Task, task
+from tpo.llm.tasks import TextTask, task
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -19,7 +19,7 @@ PAPER: dict[str, dict[str, Any]] = {
 """The tasks that arXiv 2604.06159 trains language models on, and how they are made."""
 
 
-def write(made: Task, folder: str | Path) -> tuple[Path, Path]:
+def write(made: TextTask, folder: str | Path) -> tuple[Path, Path]:
     """Both files; what the scorer needs stands in each row's `reward_model.ground_truth`, as JSON.
 
     A scorer of the user's own (module:function) must be named in verl's config too: see `rewards.OPTION`.
@@ -43,7 +43,7 @@ def prepare(recipe: str, folder: str | Path, **options: Any) -> tuple[Path, Path
     return write(task(**{**PAPER[recipe], **options}), folder)
 
 
-def _rows(made: Task, rows: Dataset, split: str) -> list[dict[str, Any]]:
+def _rows(made: TextTask, rows: Dataset, split: str) -> list[dict[str, Any]]:
     return [
         {
             "data_source": made.name,
@@ -56,7 +56,7 @@ def _rows(made: Task, rows: Dataset, split: str) -> list[dict[str, Any]]:
     ]
 
 
-def ground_truth(made: Task, row: dict[str, Any]) -> str:
+def ground_truth(made: TextTask, row: dict[str, Any]) -> str:
     """How a completion of this row is scored: scorer, threshold and what the scorer takes, as JSON."""
     given = {name: row[name] for name in made.columns}
     return json.dumps({"scorer": dict(made.scorer), "threshold": made.threshold, "given": given})

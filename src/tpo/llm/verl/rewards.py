@@ -1,6 +1,6 @@
 """verl's reward function: the scorers of `tpo.llm`, in processes of their own and within a time limit.
 
-Rows are data, which others may have written: a row names a scorer of `tpo.llm.scorers.NAMED` or a dataset of
+Rows are data, which others may have written: a row names a scorer of `scorers.NAMED` or a dataset of
 reasoning-gym. An import path, which would run any function, counts only if the config names it too.
 """
 
@@ -10,8 +10,8 @@ import json
 from functools import lru_cache
 from typing import Any
 
-from tpo.llm.scorers import NAMED
-from tpo.llm.scoring import Scoring
+from tpo.llm.rewards.pool import Scoring
+from tpo.llm.rewards.scorers import NAMED
 
 WORKERS = 2
 """processes of a scorer, in each of verl's reward workers"""

@@ -17,7 +17,7 @@ import numpy.typing as npt
 import torch
 
 import tpo
-from tpo.llm.condensing import Condensed, condensed
+from tpo.llm.objective_structure import Reduction, reduction
 from tpo.objectives import Objective
 
 Tensor = torch.Tensor
@@ -144,23 +144,23 @@ class Rollouts:
         self.total, self.valid = self._scored(tokens > 0)
 
     @property
-    def group(self) -> tpo.Group:
+    def group(self) -> tpo.Groups:
         """Scores and who counts, [G, K, 1], with zeros for log-probs."""
         return self._group(torch.zeros_like(self.total))
 
     def coefficients(self, log_probs: Ragged | None = None) -> Ragged:
         """dL/d log pi of every token; `log_probs` of the policy as it is now, None at the snapshot."""
-        form = condensed(self.objective, updated=log_probs is not None)
+        form = reduction(self.objective, updated=log_probs is not None)
         if form is None:
             return self._dense(log_probs)
         old = self._stand_in(form, self.old)
         new = old if log_probs is None else self._stand_in(form, log_probs)
-        signal = self.objective.prepare(self._group(old))
-        c = self.objective.coefficients(new[..., None], signal)[..., 0]
+        prepared = self.objective.prepare(self._group(old))
+        c = self.objective.coefficients(new[..., None], prepared)[..., 0]
         c = form.per_token(c, self.lengths).reshape(-1)
         return self._spread(torch.where(self._rows, c[self._slots], 0.0))
 
-    def _stand_in(self, form: Condensed, log_probs: Ragged | None) -> Tensor:
+    def _stand_in(self, form: Reduction, log_probs: Ragged | None) -> Tensor:
         """[G, K] what the objective reads of each candidate's log-probs."""
         if form.reads == "nothing":
             return torch.zeros_like(self.total)
@@ -181,8 +181,8 @@ class Rollouts:
             found.row(row)[self.mask.row(row) == 0] = 0.0
         return found
 
-    def _group(self, log_probs_old: Tensor) -> tpo.Group:
-        return tpo.Group(log_probs_old[..., None], self.total, valid=self.valid)
+    def _group(self, log_probs_old: Tensor) -> tpo.Groups:
+        return tpo.Groups(log_probs_old[..., None], self.total, valid=self.valid)
 
     def _added(self, per_row: Tensor) -> Tensor:
         """[G, K] the sum over a candidate's rows."""
@@ -205,7 +205,7 @@ class Rollouts:
         mask = self._padded(self.mask, starts, T) != 0
         old = self._padded(self.old, starts, T)
         new = old if log_probs is None else self._padded(log_probs, starts, T)
-        group = tpo.Group(old, self.total.to(old.dtype), mask=mask, valid=self.valid)
+        group = tpo.Groups(old, self.total.to(old.dtype), mask=mask, valid=self.valid)
         c = self.objective.coefficients(new, self.objective.prepare(group)).reshape(-1, T)
         values = torch.zeros(len(self.mask.values), dtype=torch.float32)
         for row, slot in enumerate(self.places.slots.tolist()):
@@ -238,5 +238,5 @@ class Rollouts:
 
 def needs_log_probs(objective: Objective, updates: int) -> bool:
     """Whether the snapshot's log-probs are read on the controller at all."""
-    form = condensed(objective, updated=False)
+    form = reduction(objective, updated=False)
     return updates > 1 or form is None or form.reads != "nothing"

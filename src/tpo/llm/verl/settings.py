@@ -13,8 +13,8 @@ from typing import Any
 from omegaconf import DictConfig, OmegaConf, open_dict
 
 from tpo.checks import close_match
-from tpo.llm.choice import chosen
-from tpo.llm.recipe import of_kind
+from tpo.llm.objective_options import chosen
+from tpo.llm.runs.recipe import of_kind
 from tpo.objectives import Objective
 
 SECTION = "trainer.v1.tpo"

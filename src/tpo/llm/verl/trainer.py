@@ -25,7 +25,7 @@ from verl.trainer.ppo.v1 import (
 from verl.utils.seqlen_balancing import calculate_workload, get_seqlen_balanced_partitions
 from verl.workers.utils.padding import response_from_nested
 
-from tpo.llm.metrics import Watch, score_metrics
+from tpo.llm.group_metrics import Watch, score_metrics
 from tpo.llm.verl.rollouts import Ragged, Rollouts, needs_log_probs, places
 from tpo.llm.verl.settings import adopt, check, read
 

@@ -1,0 +1,148 @@
+"""What studies show while they run and when they are done: a line per job, a table, verdicts."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from tpo.lab.execution.runner import Planned
+    from tpo.lab.execution.scheduler import Watcher
+    from tpo.lab.training import Progress
+
+
+def last_error(curves: Mapping[str, np.ndarray]) -> float:
+    """The newest mean error: on held-out contexts where measured, else of the training rollouts."""
+    for name in ("test_error", "error_after", "expected_error", "error"):
+        y = curves.get(name)
+        if y is not None:
+            measured = y[:, ~np.isnan(y).all(0)]
+            if measured.shape[1]:
+                return float(measured[:, -1].mean())
+    return float("nan")
+
+
+@contextmanager
+def watching(jobs: int) -> Iterator[Watcher]:
+    """A bar for all jobs and one for each that runs, on stderr; a line for every job that ends."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import Progress as Bars
+
+    console = Console(stderr=True)
+    columns = (
+        TextColumn("{task.description:32}"), BarColumn(), MofNCompleteColumn(),
+        TextColumn("{task.fields[note]}"), TimeRemainingColumn(),
+    )  # fmt: skip
+    with Bars(*columns, console=console, transient=True) as bars:
+        overall = bars.add_task("all", total=jobs, note="")
+        running: dict[str, Running] = {}
+
+        def watch(planned: Planned, state: Progress | None) -> None:
+            key = planned.job.key
+            if state is None:
+                ended = running.pop(key, None)
+                words, seconds = ended.words if ended else ("done", 0.0)
+                if console.is_terminal or seconds > 1:
+                    console.print(f"{planned.title}: {words}, {seconds:.0f} s", highlight=False)
+                if ended:
+                    bars.remove_task(ended.bar)
+                bars.advance(overall)
+                return
+            if key not in running:
+                bar = bars.add_task(planned.title, total=planned.episodes, note="compiling")
+                running[key] = Running(bar, time.monotonic())
+            running[key].error = last_error(state.curves)
+            note = f"{running[key].words[0]}, {state.rate:.1f}/s" if state.rate else "compiling"
+            bars.update(running[key].bar, completed=state.episode, note=note)
+
+        yield watch
+
+
+@dataclass
+class Running:
+    """A job that runs: its bar, its start, its newest error."""
+
+    bar: Any
+    began: float
+    error: float = float("nan")
+
+    @property
+    def words(self) -> tuple[str, float]:
+        """What is known of it, and its seconds so far."""
+        known = "done" if np.isnan(self.error) else f"error {self.error:.3f}"
+        return known, time.monotonic() - self.began
+
+
+HEADINGS = {
+    "metric": "metric", "published": "published", "ours": "ours", "last100": "late",
+    "median": "median", "iqm": "IQM [95%]", "solved": "solved", "steps_to_threshold": "steps",
+}  # fmt: skip
+
+
+def show(summary: Mapping[str, Any]) -> None:
+    """A study's table and verdicts on the terminal."""
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
+
+    console = Console()
+    rows = [_filled(row) for row in summary["table"]["rows"]]
+    if not rows:
+        console.print(f"{summary['title']}: no numbers yet")
+        return
+    axes = dict.fromkeys(key for row in rows for key in row["coords"])
+    used = [name for name in HEADINGS if any(row.get(name) is not None for row in rows)]
+    metrics = dict.fromkeys(row["metric"] for row in rows)
+    if len(metrics) == 1:
+        used.remove("metric")
+    title = f"{summary['title']} ({summary['source']}), scale {summary['scale']}"
+    table = Table(title=title, caption=_caption(summary, list(metrics)), padding=(0, 0))
+    for name in (*axes, "method", *used):
+        justify: Any = "left" if name in ("method", "metric") else "right"
+        table.add_column(HEADINGS.get(name, name), justify=justify)
+    for row in rows:
+        values = {**row["coords"], **row}
+        table.add_row(*(escape(shown(values.get(name))) for name in (*axes, "method", *used)))
+    console.print(table)
+    for verdict in summary["verdicts"]:
+        words = f"{verdict['status']}: {verdict['claim']}. {verdict['detail']}"
+        console.print(escape(words), highlight=False)
+
+
+def _filled(row: Mapping[str, Any]) -> dict[str, Any]:
+    """The row with its interval and its solved seeds in words."""
+    found = dict(row)
+    if row.get("iqm_low") is not None:
+        found["iqm"] = f"{row['iqm']:.2g} [{row['iqm_low']:.2g}, {row['iqm_high']:.2g}]"
+    if row.get("solved") is not None:
+        found["solved"] = f"{row['solved']} of {row['n']}"
+    return found
+
+
+def _caption(summary: Mapping[str, Any], metrics: list[str]) -> str:
+    done, cells = summary["progress"]["cells_done"], summary["progress"]["cells"]
+    words = [f"{done} of {cells} runs done, {summary['settings'].get('seeds')} seeds"]
+    if len(metrics) == 1:
+        both = any(row.get("published") for row in summary["table"]["rows"])
+        words.append(f"{'published and ours' if both else 'ours'}: {metrics[0]}, mean over seeds")
+    if any(row.get("solved") is not None for row in summary["table"]["rows"]):
+        words.append("median and interquartile mean of the final error in percent")
+        words.append("late: the error over the last 100 episodes (a tenth of shorter runs)")
+        if summary["verdicts"]:
+            words[-1] += ", which verdicts are on"
+    return "; ".join(words)
+
+
+def shown(value: Any) -> str:
+    """A value as a table shows it: three significant digits, a dash for nothing."""
+    if value is None:
+        return "–"
+    if isinstance(value, float):
+        return f"{value:.3g}"
+    return str(value)

@@ -1,0 +1,41 @@
+"""What a loss value does not tell: pure functions of groups, targets and exact policies."""
+
+from tpo.diagnostics.groups import (
+    GroupShares,
+    TargetMass,
+    effective_candidates,
+    entropy,
+    group_shares,
+    kl,
+    target_mass,
+    total_variation,
+)
+from tpo.diagnostics.population import (
+    ClipBound,
+    Share,
+    clip_bound,
+    gradient_share,
+    odds_factor,
+    population_beta,
+    population_gamma,
+    rare_failure,
+)
+
+__all__ = [
+    "ClipBound",
+    "GroupShares",
+    "Share",
+    "TargetMass",
+    "clip_bound",
+    "effective_candidates",
+    "entropy",
+    "gradient_share",
+    "group_shares",
+    "kl",
+    "odds_factor",
+    "population_beta",
+    "population_gamma",
+    "rare_failure",
+    "target_mass",
+    "total_variation",
+]

@@ -1,0 +1,75 @@
+"""Policies for one action per context: a table of logits, and a multilayer perceptron."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+import jax
+import jax.numpy as jnp
+
+from tpo.lab.policies.base import Params
+from tpo.lab.policies.layers import lecun_normal, linear
+
+
+class OneStep:
+    """A policy whose episode is one action: nothing follows the first logits."""
+
+    matrices: frozenset[str] = frozenset()
+
+    def extend(self, *_: Any) -> NoReturn:
+        raise TypeError(
+            f"{type(self).__name__} takes one action per context, and this task asks for more: "
+            "use the transformer policy"
+        )
+
+    together = extend
+    cache = extend
+    step = extend
+
+
+@dataclass(frozen=True)
+class Table(OneStep):
+    """pi(a | c) = softmax of row c of a [contexts, actions] table of logits.
+
+    Logits start from N(0, spread^2): 0 for the uniform policy.
+    """
+
+    contexts: int
+    actions: int
+    spread: float = 0.0
+
+    def init(self, key: jax.Array) -> Params:
+        return {"logits": self.spread * jax.random.normal(key, (self.contexts, self.actions))}
+
+    def prefill(self, params: Params, inputs: jax.Array) -> tuple[jax.Array, tuple[()]]:
+        return params["logits"][inputs], ()
+
+
+@dataclass(frozen=True)
+class MLP(OneStep):
+    """Features to logits through ReLU layers; truncated LeCun normal weights, zero biases."""
+
+    features: int
+    actions: int
+    hidden: tuple[int, ...] = (50, 50)
+
+    @property
+    def _sizes(self) -> tuple[int, ...]:
+        return (self.features, *self.hidden, self.actions)
+
+    def init(self, key: jax.Array) -> Params:
+        keys = jax.random.split(key, len(self._sizes) - 1)
+        params: Params = {}
+        for i, (n, m) in enumerate(zip(self._sizes[:-1], self._sizes[1:], strict=True)):
+            params[f"weight{i}"] = lecun_normal(keys[i], (n, m), n)
+            params[f"bias{i}"] = jnp.zeros(m)
+        return params
+
+    def prefill(self, params: Params, inputs: jax.Array) -> tuple[jax.Array, tuple[()]]:
+        x = inputs
+        last = len(self._sizes) - 2
+        for i in range(last + 1):
+            x = linear(x, params[f"weight{i}"], params[f"bias{i}"])
+            x = x if i == last else jax.nn.relu(x)
+        return x, ()

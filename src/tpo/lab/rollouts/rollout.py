@@ -1,0 +1,141 @@
+"""Rollout: contexts in, scored `Groups` out, with all that an update needs to evaluate it again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from tpo.groups import Groups
+from tpo.lab.policies.base import Params, Policy
+from tpo.lab.policies.layers import select
+from tpo.lab.rollouts.data_parallel import ALONE, Lanes
+from tpo.lab.rollouts.distinct import Distinct, distinct, every
+from tpo.lab.rollouts.rollout_kinds import KINDS, Drawn, Kind, Scored
+from tpo.lab.rollouts.sampler import Shape, sample
+from tpo.lab.tasks.base import Contexts, Task
+
+
+class Batch(NamedTuple):
+    """One episode's rollouts: what the objective sees, and what the update evaluates.
+
+    With lanes, group and rewards are of the whole batch, the rest of this lane's contexts.
+    """
+
+    group: Groups
+    inputs: Any
+    candidates: jax.Array
+    """[B, S, T, W]"""
+    distinct: Distinct
+    rewards: jax.Array
+    """[B, S, T] of the actions taken."""
+
+
+@dataclass(frozen=True)
+class Rollout:
+    """How to gather experience: the kind, K for those kinds that have it, and the baseline.
+
+    baseline: a number; "expected", Σ pi² over the actions; or None for what the objective does itself.
+    """
+
+    kind: str = "sequence"
+    group_size: int = 8
+    baseline: float | str | None = None
+
+    def __post_init__(self) -> None:
+        if self.kind not in KINDS:
+            raise ValueError(f"kind is {self.kind!r}, expected one of {', '.join(KINDS)}")
+        if self.group_size < 1:
+            raise ValueError(f"group_size is {self.group_size}, expected at least 1")
+        if isinstance(self.baseline, str) and self.baseline != "expected":
+            raise ValueError(
+                f"baseline is {self.baseline!r}, expected 'expected', a number or None"
+            )
+
+    @property
+    def rule(self) -> Kind:
+        return KINDS[self.kind]
+
+    def check(self, task: Task) -> None:
+        """Raise where this kind of rollout means nothing for the task."""
+        if self.rule.one_step and task.length != 1:
+            raise ValueError(
+                f"kind {self.kind!r} is for tasks of one action, and this one has {task.length}: "
+                "use 'single', 'sequence' or 'token'"
+            )
+        if self.kind == "token" and not task.dense:
+            raise ValueError(
+                "kind 'token' scores each token when it is taken, and this task's reward waits for "
+                "the end: use 'sequence', or a dense reward"
+            )
+
+    def shape(self, task: Task) -> Shape:
+        many = self.rule.many
+        return Shape(
+            self.group_size if many == "streams" else 1,
+            task.length,
+            self.group_size if many == "width" else 1,
+        )
+
+    def gather(
+        self,
+        policy: Policy,
+        params: Params,
+        task: Task,
+        contexts: Contexts,
+        key: jax.Array,
+        lanes: Lanes = ALONE,
+        judges: tuple[Params, Params] | None = None,
+    ) -> Batch:
+        """Sample, score and arrange; with lanes, the contexts are those of this one.
+
+        judges: the two policies of an "expected" baseline, where they are not the one that acts.
+        """
+        inputs, answer = contexts
+        drawn = sample(policy, params, inputs, self.shape(task), key, lanes)
+        rewards = task.rewards(answer, drawn.taken)
+        all_log_probs = jax.nn.log_softmax(policy.prefill(params, inputs)[0])
+        pair = (all_log_probs, all_log_probs)
+        if judges is not None and self.baseline == "expected":
+            first, second = (jax.nn.log_softmax(policy.prefill(p, inputs)[0]) for p in judges)
+            pair = (first, second)
+        baseline = self._baseline(*pair)
+        scored = self.rule.score(Drawn(drawn, rewards, all_log_probs, baseline, task, answer))
+        merged = self.rule.many == "streams" and task.length > 1
+        paths = distinct(inputs, drawn.taken, task.actions) if merged else every(drawn.taken)
+        group = self._group(lanes.whole(scored), lanes.whole(baseline))
+        return Batch(group, inputs, scored.candidates, paths, lanes.whole(rewards))
+
+    def _baseline(self, first: jax.Array, second: jax.Array) -> jax.Array | None:
+        """[B] the number, or Σ_a first(a)·second(a): how often guesses of the two policies agree."""
+        if self.baseline is None:
+            return None
+        if isinstance(self.baseline, str):
+            return jnp.exp(first + second).sum(-1)
+        return jnp.full(first.shape[0], self.baseline, first.dtype)
+
+    def _group(self, scored: Scored, baseline: jax.Array | None) -> Groups:
+        scores = self.rule.arrange(scored.scores)
+        log_probs = self.rule.arrange(scored.log_probs)
+        given = baseline is not None and baseline.shape[0] == scores.shape[0]
+        return Groups(
+            log_probs_old=log_probs,
+            scores=scores.mean(-1),
+            token_scores=scores if scores.shape[-1] > 1 else None,
+            baseline=baseline if given else None,
+        )
+
+    def log_probs(self, first: jax.Array, rest: jax.Array | None, batch: Batch) -> jax.Array:
+        """[groups, K, T] of the batch's candidates, from logits after each prefix.
+
+        first: [B, V], rest: [N, T-1, V] in the order of the batch's paths; None where T = 1.
+        """
+        prefixes = jax.nn.log_softmax(first)[:, None, None]
+        if rest is not None:
+            b, s = batch.candidates.shape[:2]
+            after = batch.distinct.of_streams(jax.nn.log_softmax(rest))
+            start = jnp.broadcast_to(prefixes, (b, s, 1, prefixes.shape[-1]))
+            prefixes = jnp.concatenate([start, after], axis=2)
+        return self.rule.arrange(select(prefixes[..., None, :], batch.candidates))

@@ -1,0 +1,48 @@
+"""Each figure and table of the paper and the talk as a declared value: one registry, one runner."""
+
+from __future__ import annotations
+
+from tpo.checks import close_match
+from tpo.lab.studies.catalog import bandits, dense, terminal
+from tpo.lab.studies.published import Published, published_numbers
+from tpo.lab.studies.study import SCALES, Measure, Scale, Study
+from tpo.stats.verdicts import Claim
+
+_REGISTRY: dict[str, Study] = {}
+
+
+def register(study: Study) -> Study:
+    """Make a study of your own known to `tpo run`, `tpo studies` and the report."""
+    if _REGISTRY.get(study.name, study) is not study:
+        raise ValueError(f"study {study.name!r} exists already: choose another name")
+    _REGISTRY[study.name] = study
+    return study
+
+
+def get_study(name: str) -> Study:
+    """The study of that name; an unknown name lists the valid ones."""
+    if name not in _REGISTRY:
+        hint = close_match(name, _REGISTRY)
+        raise ValueError(f"unknown study {name!r}.{hint} Valid names: {', '.join(_REGISTRY)}")
+    return _REGISTRY[name]
+
+
+def list_studies(extra: bool = True) -> list[str]:
+    """The names of all studies, in the order of the paper; without `extra`, of the paper's only."""
+    return [name for name, found in _REGISTRY.items() if extra or not found.extra]
+
+
+for _study in (
+    *bandits.STUDIES,
+    *dense.STUDIES,
+    *terminal.STUDIES,
+    *dense.LATER_STUDIES,
+    *bandits.TALK_STUDIES,
+    *terminal.EXTRA_STUDIES,
+):
+    register(_study)
+
+__all__ = [
+    "SCALES", "Claim", "Measure", "Published", "Scale", "Study", "get_study", "list_studies",
+    "published_numbers", "register",
+]  # fmt: skip

@@ -1,0 +1,122 @@
+"""From plain settings and a method's name to what is run: a cell of the lab, or an exact computation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from tpo.lab.policies import MLP, Table, Transformer
+from tpo.lab.rollouts import Rollout
+from tpo.lab.studies.computations import WEIGHTS, Mechanism, Talk
+from tpo.lab.studies.method_specs import bandit_method, optimiser, parse, sequence_method
+from tpo.lab.tasks import Bandit, Digits, Sequences
+from tpo.lab.training import Budget, Cell, Measures, Method, Optimiser, Staleness
+
+Job = Cell | Mechanism | Talk
+Recipe = Callable[[Mapping[str, Any], str], Job]
+
+
+def sequences(settings: Mapping[str, Any], method: str) -> Cell:
+    """Token sequences with a transformer: H, V, K, B, target, reward, matching, epochs, eta.
+
+    `task` stands for reward and target together, such as "bag copy".
+    """
+    s = dict(settings)
+    if "task" in s:
+        s["reward"], s["target"] = s["task"].split()
+    task = Sequences(s["H"], s["V"], s["target"], s["reward"])
+    options = {"eta": s["eta"]} if "eta" in s else {}
+    cell = Cell(
+        task,
+        sequence_method(method, s["K"], s.get("epochs"), **options),
+        Budget(s["B"], s["episodes"], s["seeds"]),
+        Optimiser(optimiser(method), s["learning_rate"]),
+        policy=Transformer(s["V"], s["H"], s["H"], s["width"], s["layers"], s["heads"]),
+    )
+    return cell.interaction_matched(s["K"]) if s.get("matching") == "interaction" else cell
+
+
+def images(settings: Mapping[str, Any], method: str) -> Cell:
+    """Digits as a bandit with an MLP: data, hidden, B, test_every.
+
+    D is the delay of the actor; `protocol` is whose baseline ("learner", "actor", "crossed"), or "uniform"
+    for a lag drawn from 0..D with the learner's.
+    """
+    s = settings
+    task = Digits(s["data"])
+    name, _ = parse(method)
+    delay, protocol = s.get("D", 0), s.get("protocol", "learner")
+    uniform = protocol == "uniform"
+    return Cell(
+        task,
+        bandit_method(method),
+        Budget(s["B"], s["episodes"], s["seeds"]),
+        Optimiser("adam", s["learning_rate"]),
+        policy=MLP(task.observes[1], task.actions, tuple(s["hidden"])),
+        staleness=Staleness(
+            delay,
+            uniform=bool(delay) and uniform,
+            anchor="learner" if delay and name == "tpo" else "actor",
+            baseline="learner" if uniform else protocol,
+        ),
+        measures=Measures(evaluate_every=s["test_every"]),
+    )
+
+
+def one_context(settings: Mapping[str, Any], method: str) -> Cell:
+    """One context with A arms, B sampled actions, a step of fixed length in logit space."""
+    s = settings
+    found = bandit_method(method, baseline=s["baseline"])
+    if found.rollout.kind == "vector":
+        found = replace(found, rollout=replace(found.rollout, kind="pooled"))
+    return Cell(
+        Bandit(s["A"]),
+        found,
+        Budget(s["B"], s["episodes"], s["seeds"]),
+        Optimiser("normalized", s["step"]),
+        measures=Measures(against="pg"),
+    )
+
+
+def many_contexts(settings: Mapping[str, Any], method: str) -> Cell:
+    """C contexts with A arms and exact population updates, one step of fixed length for all."""
+    s = settings
+    name, _ = parse(method)
+    learner = Method("population", (("method", name),), Rollout("oracle"), 1)
+    return Cell(
+        Bandit(s["A"], s["contexts"]),
+        learner,
+        Budget(s["contexts"], s["episodes"], s["seeds"]),
+        Optimiser("normalized", s["step"]),
+        policy=Table(s["contexts"], s["A"], spread=1.0),
+        measures=Measures(against="ce"),
+    )
+
+
+def mechanism(settings: Mapping[str, Any], method: str) -> Mechanism:
+    """The surplus gain of a method's expected update on a network that the method has trained."""
+    s = settings
+    if method not in WEIGHTS:
+        raise ValueError(
+            f"method {method!r} has no closed form of its expected update, expected one of "
+            f"{', '.join(WEIGHTS)}"
+        )
+    return Mechanism(method, s["data"], tuple(s["hidden"]), s["B"], s["episodes"], s["seeds"])
+
+
+def talk(settings: Mapping[str, Any], method: str) -> Talk:
+    """The talk's numbers: exact, no seeds."""
+    if method != "tpo":
+        raise ValueError(f"--methods is {method!r}, and the talk's numbers come for all at once")
+    return Talk()
+
+
+RECIPES: dict[str, Recipe] = {
+    "sequences": sequences,
+    "images": images,
+    "one_context": one_context,
+    "many_contexts": many_contexts,
+    "mechanism": mechanism,
+    "talk": talk,
+}

@@ -1,0 +1,114 @@
+"""What a study will cost: CPU time measured once on two cores, scaled to this machine."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tpo.lab.studies.study import Study
+
+if TYPE_CHECKING:
+    from tpo.lab.studies.builders import Job
+    from tpo.lab.training import Cell
+
+COMPILE = {"transformer": 13.0, "other": 3.0}
+"""CPU seconds to compile a run."""
+PER_TOKEN = {"sequence": 1.4e-6, "single": 3e-6, "token": 3e-6}
+"""CPU seconds per token through the transformer, forward; a gradient counts as three. By kind of
+rollout: groups repeat themselves, and what repeats is computed once."""
+PER_EPOCH = 1e-2
+"""CPU seconds per epoch of a sequence method beside that: the optimiser, mostly."""
+PER_STEP = {"index": 3e-4, "features": 6e-4}
+"""CPU seconds per step of a one-action method."""
+REFERENCE = 22.0
+"""What `_exponentials` gave on the machine where these rates were measured (Xeon, two cores)."""
+
+
+def machine_speed() -> float:
+    """How fast a core of this machine is beside one of that machine, by a short calculation."""
+    return max(_exponentials() / REFERENCE, 1e-3)
+
+
+def _exponentials(seconds: float = 0.1) -> float:
+    """exp of 100,000 float32 per millisecond, the best of many tries."""
+    x = np.random.default_rng(0).random(100_000, dtype=np.float32)
+    best, end = 0.0, time.monotonic() + seconds
+    while time.monotonic() < end:
+        began = time.perf_counter()
+        np.exp(x)
+        best = max(best, 1e-3 / (time.perf_counter() - began))
+    return best
+
+
+def explanation(speed: float) -> str:
+    """How the estimates come about."""
+    return (
+        f"Estimates for {os.cpu_count()} idle CPU cores, good to a factor of two: CPU time per token and "
+        f"step as once measured on two cores, times {1 / speed:.2g} by a short calculation on this "
+        "machine. Runs already in the store cost nothing."
+    )
+
+
+def runs(study: Study, scale: str) -> int:
+    """How many runs the scale has, each over all seeds."""
+    return len(_jobs(study, scale))
+
+
+def study_seconds(study: Study, scale: str) -> float:
+    """Seconds on the reference machine; runs that occur twice in a study count once."""
+    return sum(job_seconds(job) for job in {job.key: job for job in _jobs(study, scale)}.values())
+
+
+def _jobs(study: Study, scale: str) -> list[Job]:
+    from tpo.lab.execution.runner import Request, plan
+
+    return [planned.job for planned in plan(Request(study, scale))]
+
+
+def job_seconds(job: Job) -> float:
+    """Seconds for one run with all its seeds, as many at a time as there are cores."""
+    from tpo.lab.studies.computations import Mechanism
+    from tpo.lab.training import Cell
+
+    if isinstance(job, Cell):
+        kind = "transformer" if job.task.length > 1 else "other"
+        rounds = -(-job.budget.seeds // (os.cpu_count() or 1))
+        return COMPILE[kind] + rounds * run_seconds(job) / job.budget.seeds
+    if isinstance(job, Mechanism):
+        return COMPILE["other"] + run_seconds(job)
+    return 0.0
+
+
+def run_seconds(job: Job) -> float:
+    """Seconds for all seeds of a run one after the other, without compiling."""
+    from tpo.lab.studies.computations import Mechanism
+    from tpo.lab.training import Cell
+
+    if isinstance(job, Cell):
+        return job.budget.seeds * job.budget.episodes * episode_seconds(job)
+    if isinstance(job, Mechanism):
+        return job.seeds * job.episodes * PER_STEP["features"]
+    return 0.0
+
+
+def episode_seconds(cell: Cell) -> float:
+    """Seconds per episode and seed, as if no two candidates of a group were alike."""
+    if cell.task.length == 1:
+        return PER_STEP[cell.task.observes[0]]
+    rollout, epochs = cell.method.rollout, cell.method.epochs
+    streams = cell.budget.batch * rollout.shape(cell.task).streams
+    tokens = (streams + cell.budget.batch) * cell.task.length
+    width = getattr(cell.acting, "width", 64) * getattr(cell.acting, "layers", 2)
+    work = tokens * (1 + 3 * epochs) * width / 128
+    return PER_EPOCH * epochs + PER_TOKEN[rollout.kind] * work
+
+
+def shown(seconds: float) -> str:
+    """A duration in words of one unit."""
+    for unit, size in (("d", 86400), ("h", 3600), ("min", 60)):
+        if seconds >= 1.5 * size:
+            return f"{seconds / size:.3g} {unit}"
+    return f"{max(seconds, 1):.0f} s"

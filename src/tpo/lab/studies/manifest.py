@@ -1,0 +1,105 @@
+"""What a store holds of a study: DIR/studies/NAME.json lists its planned parts by key.
+
+The runs themselves lie in the store under their own keys, so studies that share a cell share its run.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from tpo.storage.files import read_json, write_json
+from tpo.storage.provenance import commit, versions
+
+PACKAGES = ("tpo", "numpy", "jax", "optax")
+
+
+@dataclass(frozen=True)
+class Part:
+    """One method at one point of the grid; `key` is where the store keeps its run."""
+
+    key: str
+    coords: Mapping[str, Any]
+    method: str
+    label: str
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """A study as it was asked for."""
+
+    name: str
+    scale: str
+    seeds: int
+    episodes: int
+    command: str
+    settings: Mapping[str, Any]
+    parts: tuple[Part, ...]
+    provenance: Mapping[str, Any] = field(default_factory=dict)
+
+    def joined(self, earlier: Manifest | None) -> Manifest:
+        """With the parts of an earlier run of the same study kept where this one has none."""
+        if earlier is None:
+            return self
+        if earlier.scale != self.scale:
+            raise ValueError(
+                f"--scale is {self.scale}, and this folder holds {self.name} at scale "
+                f"{earlier.scale}: give another --out. Nothing was changed"
+            )
+        mine = {_place(part) for part in self.parts}
+        kept = tuple(part for part in earlier.parts if _place(part) not in mine)
+        return replace(self, parts=kept + self.parts)
+
+
+def _place(part: Part) -> str:
+    return json.dumps([dict(part.coords), part.method], sort_keys=True)
+
+
+def path_of(folder: Path, name: str) -> Path:
+    """Where the manifest of a study lies."""
+    return folder / "studies" / f"{name}.json"
+
+
+def write(folder: Path, manifest: Manifest) -> None:
+    """Write the manifest whole or not at all."""
+    write_json(path_of(folder, manifest.name), asdict(manifest))
+
+
+def read(folder: Path, name: str) -> Manifest | None:
+    """The manifest of a study in that folder, or None."""
+    plain = read_json(path_of(folder, name))
+    if plain is None:
+        return None
+    parts = tuple(Part(**part) for part in plain.pop("parts"))
+    return Manifest(parts=parts, **plain)
+
+
+def read_all(folder: Path) -> list[Manifest]:
+    """Every manifest of the folder; a clear error where it has none."""
+    if not folder.exists():
+        raise ValueError(
+            f"{folder} does not exist: give the folder that tpo run or tpo train --compare wrote"
+        )
+    names = sorted(path.stem for path in (folder / "studies").glob("*.json"))
+    found = [manifest for name in names if (manifest := read(folder, name))]
+    if not found:
+        raise ValueError(
+            f"{folder} holds no results of a study: run one first, "
+            f"such as: tpo run terminal --scale quick --out {folder}"
+        )
+    return found
+
+
+def provenance(seeds: int, device: str) -> dict[str, Any]:
+    """What a reader needs to run it again: code, versions, machine, seeds, day."""
+    return {
+        "commit": commit(),
+        "versions": versions(PACKAGES),
+        "device": device,
+        "seeds": f"0..{seeds - 1}",
+        "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d"),
+    }

@@ -1,0 +1,118 @@
+"""Study: a figure or a table of the paper as a value. Plain data; nothing here trains or draws."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from itertools import product
+from typing import Any
+
+from tpo.stats.verdicts import Claim
+
+Settings = Mapping[str, Any]
+
+SCALES = ("smoke", "quick", "full")
+
+
+@dataclass(frozen=True)
+class Scale:
+    """How much of a study to run: seeds, episodes, and what else differs from the paper's setting.
+
+    grid replaces the values of the axes it names; methods replaces the methods where given; adjust
+    changes settings (seeds and episodes too) where an axis has a value: {("H", 7): {"episodes": 500}}.
+    """
+
+    seeds: int
+    episodes: int
+    settings: Settings = field(default_factory=dict)
+    grid: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+    methods: tuple[str, ...] = ()
+    adjust: Mapping[tuple[str, Any], Settings] = field(default_factory=dict)
+
+    def settings_at(self, study: Study, coords: Settings) -> dict[str, Any]:
+        """Everything a recipe needs, at one point of the grid."""
+        found = {"seeds": self.seeds, "episodes": self.episodes, **study.settings, **self.settings}
+        for item in coords.items():
+            found |= self.adjust.get(item, {})
+        return {**found, **coords}
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A curve to draw: its name in the store and its label; log where it spans decades."""
+
+    key: str
+    label: str
+    log: bool = False
+
+
+ERROR = Measure("error", "error", log=True)
+
+
+@dataclass(frozen=True)
+class Study:
+    """What is run, over which grid, by which methods, and what the paper says of it.
+
+    build: the recipe that makes a cell of the settings (`tpo.lab.studies.builders`). grid: axes whose values
+    override settings; every combination is run with every method. measures: the first is the one that
+    the table and the verdicts are about. series: axes drawn as curves of one panel rather than as
+    panels. sweep: an axis against which the end of the curves is drawn as well. view: how results
+    become panels, "curves" unless the study has none. labels: other names for
+    methods. ranked: the table's rows from the lowest error up. extra: left out of `tpo run all`.
+    """
+
+    name: str
+    title: str
+    source: str
+    about: str
+    build: str
+    methods: tuple[str, ...]
+    settings: Settings
+    scales: Mapping[str, Scale]
+    grid: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+    measures: tuple[Measure, ...] = (ERROR,)
+    series: tuple[str, ...] = ()
+    sweep: str = ""
+    claims: tuple[Claim, ...] = ()
+    threshold: float = 0.01
+    view: str = "curves"
+    x_label: str = "episode"
+    labels: Mapping[str, str] = field(default_factory=dict)
+    ranked: bool = False
+    extra: bool = False
+
+    def scale(self, name: str) -> Scale:
+        """The scale of that name; an unknown one lists the valid ones."""
+        if name not in self.scales:
+            raise ValueError(f"scale is {name!r}, expected one of {', '.join(self.scales)}")
+        return self.scales[name]
+
+    def coordinates(
+        self, scale: Scale, only: Mapping[str, str] | None = None
+    ) -> list[dict[str, Any]]:
+        """The points of the grid, those that match `only` (values as text, several with commas).
+
+        `only` may also name values that the full study has and this scale leaves out.
+        """
+        axes = {**self.grid, **scale.grid}
+        for key, wanted in (only or {}).items():
+            if key not in axes:
+                raise ValueError(
+                    f"--only {key}={wanted}: {self.name} has no axis {key!r}, "
+                    f"expected {_named(axes)}"
+                )
+            valid = dict.fromkeys((*axes[key], *self.grid[key]))
+            named = wanted.split(",")
+            unknown = [text for text in named if text not in map(str, valid)]
+            if unknown:
+                listing = ", ".join(map(str, valid))
+                raise ValueError(
+                    f"--only {key}={wanted}: {key} is {unknown[0]!r}, expected some of {listing}"
+                )
+            axes[key] = tuple(v for v in valid if str(v) in named)
+        return [dict(zip(axes, values, strict=True)) for values in product(*axes.values())]
+
+
+def _named(axes: Mapping[str, tuple[Any, ...]]) -> str:
+    listing = "; ".join(f"{k}: {', '.join(map(str, v))}" for k, v in axes.items())
+    return f"one of {listing}" if listing else "no --only, for it has a single setting"

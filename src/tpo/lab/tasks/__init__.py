@@ -1,0 +1,8 @@
+"""What is asked and how it is scored. Tasks know nothing of objectives."""
+
+from tpo.lab.tasks.bandits import Bandit
+from tpo.lab.tasks.base import Contexts, Task
+from tpo.lab.tasks.images import Digits
+from tpo.lab.tasks.sequences import Sequences
+
+__all__ = ["Bandit", "Contexts", "Digits", "Sequences", "Task"]

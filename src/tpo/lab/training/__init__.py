@@ -1,0 +1,29 @@
+"""The one loop: (task, policy, objective, budget, seeds) to curves."""
+
+from tpo.lab.rollouts import data_parallel
+from tpo.lab.training.cell import Budget, Cell, Measures, Method, Staleness
+from tpo.lab.training.loop import Pace, Progress, run
+from tpo.lab.training.optimisers import Optimiser
+from tpo.lab.training.paper_methods import BANDIT_METHODS, SEQUENCE_METHODS, method
+from tpo.lab.training.population import Population
+from tpo.lab.training.registry import policy_for, register
+
+data_parallel.offer()
+
+__all__ = [
+    "BANDIT_METHODS",
+    "SEQUENCE_METHODS",
+    "Budget",
+    "Cell",
+    "Measures",
+    "Method",
+    "Optimiser",
+    "Pace",
+    "Population",
+    "Progress",
+    "Staleness",
+    "method",
+    "policy_for",
+    "register",
+    "run",
+]

@@ -1,0 +1,169 @@
+"""Cell: one run, declared. Equal cells give equal curves; a study is a grid of cells."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass, field, fields, replace
+from typing import Any
+
+import tpo
+from tpo.lab.policies import Policy
+from tpo.lab.rollouts import Rollout
+from tpo.lab.tasks import Task
+from tpo.lab.training.optimisers import Optimiser
+from tpo.lab.training.registry import described, policy_for, rebuilt
+
+Options = tuple[tuple[str, Any], ...]
+
+
+@dataclass(frozen=True)
+class Method:
+    """An objective with its options, the rollouts it learns from, and its epochs per batch."""
+
+    objective: str = "tpo"
+    options: Options = ()
+    rollout: Rollout = field(default_factory=Rollout)
+    epochs: int = 4
+
+    def __post_init__(self) -> None:
+        if self.epochs < 1:
+            raise ValueError(f"epochs is {self.epochs}, expected at least 1")
+
+    def build(self) -> tpo.Objective:
+        return tpo.objective(self.objective, **dict(self.options))
+
+
+@dataclass(frozen=True)
+class Budget:
+    """B contexts a batch, for so many episodes, with seeds first_seed, first_seed + 1, ..."""
+
+    batch: int = 100
+    episodes: int = 2000
+    seeds: int = 1
+    first_seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("batch", "episodes", "seeds"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} is {getattr(self, name)}, expected at least 1")
+
+
+BASELINES = ("learner", "actor", "crossed")
+
+
+@dataclass(frozen=True)
+class Staleness:
+    """The actor has the learner's parameters of `delay` episodes ago.
+
+    uniform: the lag is drawn from 0..delay each episode. anchor: whose log-probs the objective calls
+    old: the "actor"'s (ratios then correct for the lag) or the "learner"'s (as TPO's target wants).
+    baseline: whose probabilities make an expected-reward baseline, with mu the actor's and pi the learner's:
+    "learner", Σ pi²; "actor", Σ mu²; "crossed", Σ mu·pi, the learner's expected reward of the actor's guess.
+    """
+
+    delay: int = 0
+    uniform: bool = False
+    anchor: str = "actor"
+    baseline: str = "learner"
+
+    def __post_init__(self) -> None:
+        if self.delay < 0:
+            raise ValueError(f"delay is {self.delay}, expected 0 or more episodes")
+        if self.anchor not in ("actor", "learner"):
+            raise ValueError(f"anchor is {self.anchor!r}, expected 'actor' or 'learner'")
+        if self.baseline not in BASELINES:
+            raise ValueError(
+                f"baseline is {self.baseline!r}, expected one of {', '.join(map(repr, BASELINES))}"
+            )
+
+    def to_json(self) -> dict[str, Any]:
+        """The fields; without a delay no `baseline`, since actor and learner are one."""
+        plain = asdict(self)
+        if not self.delay:
+            del plain["baseline"]
+        return plain
+
+
+@dataclass(frozen=True)
+class Measures:
+    """What to record beyond each episode's error and diagnostics.
+
+    evaluate_every: episodes between greedy evaluations on held-out contexts; 0 for none.
+    against: 1 - cos between the update and the exact gradient of "pg" or of "ce"; "" for none.
+    """
+
+    evaluate_every: int = 0
+    against: str = ""
+
+    def __post_init__(self) -> None:
+        if self.against not in ("", "pg", "ce"):
+            raise ValueError(f"against is {self.against!r}, expected 'pg', 'ce' or ''")
+        if self.evaluate_every < 0:
+            raise ValueError(f"evaluate_every is {self.evaluate_every}, expected 0 or more")
+
+
+@dataclass(frozen=True)
+class Cell:
+    """Everything that decides a run's numbers."""
+
+    task: Task
+    method: Method = field(default_factory=Method)
+    budget: Budget = field(default_factory=Budget)
+    optimiser: Optimiser = field(default_factory=Optimiser)
+    policy: Policy | None = None
+    staleness: Staleness = field(default_factory=Staleness)
+    measures: Measures = field(default_factory=Measures)
+
+    def __post_init__(self) -> None:
+        self.method.rollout.check(self.task)
+        self.method.build()
+
+    @property
+    def acting(self) -> Policy:
+        """The policy, by default the paper's for such a task."""
+        return policy_for(self.task) if self.policy is None else self.policy
+
+    def interaction_matched(self, group_size: int) -> Cell:
+        """With as many episodes per update as a group method has: B·K contexts, rate times sqrt(K).
+
+        For methods that take one sample per context; others are returned as they are.
+        """
+        if self.method.rollout.kind != "single":
+            return self
+        rate = self.optimiser.learning_rate * group_size**0.5
+        return replace(
+            self,
+            budget=replace(self.budget, batch=self.budget.batch * group_size),
+            optimiser=replace(self.optimiser, learning_rate=rate),
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON values, from which `from_json` makes an equal cell."""
+        own = {f.name: getattr(self, f.name) for f in fields(self)}
+        plain = {k: asdict(v) for k, v in own.items() if k not in ("task", "policy")}
+        plain["method"]["options"] = dict(self.method.options)
+        plain["staleness"] = self.staleness.to_json()
+        return {"task": described(self.task), "policy": described(self.acting), **plain}
+
+    @staticmethod
+    def from_json(plain: dict[str, Any]) -> Cell:
+        """The cell that `to_json` wrote."""
+        method = dict(plain["method"])
+        method["options"] = tuple(sorted(method["options"].items()))
+        method["rollout"] = Rollout(**method["rollout"])
+        return Cell(
+            task=rebuilt(plain["task"]),
+            method=Method(**method),
+            budget=Budget(**plain["budget"]),
+            optimiser=Optimiser(**plain["optimiser"]),
+            policy=rebuilt(plain["policy"]),
+            staleness=Staleness(**plain["staleness"]),
+            measures=Measures(**plain["measures"]),
+        )
+
+    @property
+    def key(self) -> str:
+        """A hash of the content: the same for equal cells, in every process."""
+        text = json.dumps(self.to_json(), sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -1,0 +1,164 @@
+"""One episode of a cell: fresh contexts, rollouts, then E gradient epochs on that one batch."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+from jax.flatten_util import ravel_pytree
+
+from tpo.lab.policies import Params
+from tpo.lab.rollouts import Batch
+from tpo.lab.rollouts.data_parallel import ALONE, Lanes
+from tpo.lab.tasks import Contexts
+from tpo.lab.training import measures
+from tpo.lab.training.cell import Cell
+from tpo.lab.training.gradient import plain_log_probs, value_and_grad
+from tpo.lab.training.measures import Metrics
+
+
+class State(NamedTuple):
+    """All that an episode hands to the next; a pytree of arrays."""
+
+    seed: jax.Array
+    params: Params
+    optimiser: Any
+    past: Params | None
+    """[D+1, ...] the parameters at the start of the last D+1 episodes, where the actor lags."""
+
+
+@dataclass(frozen=True)
+class Learner:
+    """A cell made into functions: `init` and `episode`.
+
+    block: rows of paths computed at a time. axis: the name of the vmapped axis of seeds, if any.
+    lanes: what the contexts of a batch are divided over.
+    """
+
+    cell: Cell
+    block: int
+    axis: str | None = None
+    lanes: Lanes = ALONE
+
+    def init(self, seed: jax.Array) -> State:
+        """The state before the first episode; the seed decides parameters and data."""
+        params = self.cell.acting.init(jax.random.key(seed))
+        delay = self.cell.staleness.delay
+        past = None
+        if delay:
+            past = jax.tree.map(lambda x: jnp.broadcast_to(x, (delay + 1, *x.shape)), params)
+        return State(seed, params, self._optimiser().init(params), past)
+
+    def _optimiser(self) -> Any:
+        return self.cell.optimiser.build(self.cell.acting)
+
+    def episode(self, state: State, data: Any, index: jax.Array) -> tuple[State, Metrics]:
+        """The state after episode `index`, and what it measured."""
+        cell, task, policy = self.cell, self.cell.task, self.cell.acting
+        key = jax.random.fold_in(jax.random.key(state.seed), index)
+        for_contexts, for_actions, for_lag = jax.random.split(key, 3)
+        contexts = self.lanes.own(task.contexts(data, for_contexts, cell.budget.batch))
+        actor, past = self._actor(state, index, for_lag)
+        batch = cell.method.rollout.gather(
+            policy, actor, task, contexts, for_actions, self.lanes, self._judges(state, actor)
+        )
+        if cell.staleness.delay and cell.staleness.anchor == "learner":
+            batch = self._anchored(state.params, batch)
+        objective = cell.method.build()
+        prepared = objective.prepare(batch.group)
+        params, optimiser, grads = self._epochs(
+            state, batch, lambda log_probs: objective.loss(self.lanes.whole(log_probs), prepared)
+        )
+        metrics = measures.of_batch(batch, prepared)
+        metrics["distinct"] = self.lanes.total(metrics["distinct"])
+        metrics["gradient_norm"] = grads[0]
+        metrics |= self._extra(state.params, params, contexts, grads[1])
+        metrics |= self._evaluated(params, data, index)
+        return State(state.seed, params, optimiser, past), metrics
+
+    def _actor(
+        self, state: State, index: jax.Array, key: jax.Array
+    ) -> tuple[Params, Params | None]:
+        """The parameters that act, and the history with the learner's of this episode in it."""
+        if state.past is None:
+            return state.params, None
+        delay = self.cell.staleness.delay
+        lag = jax.random.randint(key, (), 0, delay + 1) if self.cell.staleness.uniform else delay
+        lag = jnp.minimum(lag, index)
+        slot = index % (delay + 1)
+        past = jax.tree.map(lambda old, new: old.at[slot].set(new), state.past, state.params)
+        return jax.tree.map(lambda x: x[(index - lag) % (delay + 1)], past), past
+
+    def _judges(self, state: State, actor: Params) -> tuple[Params, Params] | None:
+        """The two policies whose agreement is the expected-reward baseline; None where no actor lags."""
+        if state.past is None:
+            return None
+        return {
+            "learner": (state.params, state.params),
+            "actor": (actor, actor),
+            "crossed": (actor, state.params),
+        }[self.cell.staleness.baseline]
+
+    def _anchored(self, params: Params, batch: Batch) -> Batch:
+        """The batch with the learner's own log-probs as the old ones."""
+        log_probs = plain_log_probs(self.cell.acting, params, self.cell.method.rollout, batch)
+        log_probs = jax.lax.stop_gradient(self.lanes.whole(log_probs))
+        group = dataclasses.replace(batch.group, log_probs_old=log_probs)
+        return batch._replace(group=group)
+
+    def _epochs(
+        self, state: State, batch: Batch, loss: Callable[[jax.Array], jax.Array]
+    ) -> tuple[Params, Any, tuple[jax.Array, Params]]:
+        """Parameters and optimiser after E epochs; norm and value of the first epoch's gradient."""
+        optimiser = self._optimiser()
+
+        def gradient(params: Params) -> Params:
+            rollout = self.cell.method.rollout
+            _, grads = value_and_grad(
+                self.cell.acting, params, rollout, batch, loss, self.block, self.axis
+            )
+            found: Params = self.lanes.total(grads)
+            return found
+
+        def epoch(carry: tuple[Params, Any], _: None) -> tuple[tuple[Params, Any], jax.Array]:
+            params, inner = carry
+            grads = gradient(params)
+            updates, inner = optimiser.update(grads, inner, params)
+            norm = jnp.linalg.norm(ravel_pytree(grads)[0])
+            return (optax.apply_updates(params, updates), inner), norm
+
+        start = (state.params, state.optimiser)
+        (params, inner), norms = jax.lax.scan(epoch, start, length=self.cell.method.epochs)
+        first = gradient(state.params) if self.cell.measures.against else {}
+        return params, inner, (norms[0], first)
+
+    def _extra(self, before: Params, after: Params, contexts: Contexts, grads: Params) -> Metrics:
+        """Exact quantities of one-action tasks, where they are cheap or asked for."""
+        cell, task, policy = self.cell, self.cell.task, self.cell.acting
+        found: Metrics = {}
+        if task.observes[0] == "index":
+            found["expected_error"] = measures.expected_error(task, policy, before, contexts)
+            found["error_after"] = measures.expected_error(task, policy, after, contexts)
+        if cell.measures.against:
+            found["misalignment"] = measures.misalignment(
+                cell.measures.against, task, policy, before, contexts, grads
+            )
+        return found
+
+    def _evaluated(self, params: Params, data: Any, index: jax.Array) -> Metrics:
+        """The greedy error on held-out contexts, every so many episodes; NaN between."""
+        every, task = self.cell.measures.evaluate_every, self.cell.task
+        held_out = task.held_out(data) if every else None
+        if held_out is None:
+            return {}
+        error = jax.lax.cond(
+            (index + 1) % every == 0,
+            lambda: measures.greedy_error(task, self.cell.acting, params, held_out),
+            lambda: jnp.float32(jnp.nan),
+        )
+        return {"test_error": error}

@@ -1,0 +1,1 @@
+"""Several methods trained alike: same prompts, same seeds, same number of rollouts."""

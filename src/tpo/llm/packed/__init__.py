@@ -1,0 +1,1 @@
+"""Packed groups: a prompt is read once for all of its candidates."""

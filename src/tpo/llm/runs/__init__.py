@@ -1,0 +1,1 @@
+"""One training run: a recipe in; a model, logs and a card out."""

@@ -1,0 +1,40 @@
+"""What a run leaves: logs as JSON lines, each file written whole or not at all, and checkpoints."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from tpo.storage.files import write_text
+
+
+def write_lines(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
+    """JSON lines."""
+    write_text(path, "".join(json.dumps(row) + "\n" for row in rows))
+
+
+def read_lines(path: Path) -> list[dict[str, Any]]:
+    """JSON lines; a last line that was cut short by a kill is left out."""
+    if not path.exists():
+        return []
+    rows = []
+    for line in path.read_text(encoding="utf-8").splitlines():
+        try:
+            rows.append(json.loads(line))
+        except json.JSONDecodeError:
+            break
+    return rows
+
+
+def last_checkpoint(folder: Path) -> str | None:
+    """The newest checkpoint that was written whole: TRL's trainer_state.json is the last of its files."""
+    found = [path for path in folder.glob("checkpoint-*") if path.name.rpartition("-")[2].isdigit()]
+    found.sort(key=lambda path: int(path.name.rpartition("-")[2]))
+    for path in reversed(found):
+        with contextlib.suppress(OSError, ValueError):
+            json.loads((path / "trainer_state.json").read_text(encoding="utf-8"))
+            return str(path)
+    return None

@@ -1,0 +1,123 @@
+"""Models by name: a hub name, a folder, or a GGUF file, which is converted to safetensors once."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from tpo.storage.files import read_json, write_json
+
+NOTE = "converted.json"
+"""In a converted model's folder: which file it was."""
+
+
+def prepared(model: str, folder: Path) -> str:
+    """The name that `from_pretrained` reads; a .gguf file is converted to `folder` first."""
+    source = Path(model).expanduser()
+    if source.is_dir():
+        if not (source / "config.json").exists():
+            raise FileNotFoundError(
+                f"model {model} is a folder without config.json: give one that save_pretrained wrote"
+            )
+        return str(source)
+    a_path = model.endswith(".gguf") or model[:1] in "./~" or model.count("/") > 1
+    if a_path and not source.is_file():
+        raise FileNotFoundError(
+            f"model {model} does not exist: give a folder, a .gguf file, or a hub name such as Qwen/Qwen3-1.7B"
+        )
+    if not model.endswith(".gguf"):
+        return model
+    if read_json(folder / NOTE) != _noted(source):
+        _convert(source, folder)
+    return str(folder)
+
+
+def _noted(source: Path) -> dict[str, Any]:
+    return {"file": source.name, "bytes": source.stat().st_size}
+
+
+def _convert(source: Path, folder: Path) -> None:
+    import torch
+    from gguf import GGUFReader
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    place, fields = str(source.parent), GGUFReader(source)
+    tokenizer = AutoTokenizer.from_pretrained(place, gguf_file=source.name)
+    read = AutoModelForCausalLM.from_pretrained(place, gguf_file=source.name, dtype=torch.float32)
+    # transformers neither saves nor trains a model that it read from GGUF, so its weights go into a clean one
+    plain = {k: v for k, v in read.config.to_dict().items() if k != "quantization_config"}
+    clean, info = type(read).from_pretrained(
+        None,
+        config=type(read.config)(**plain),
+        state_dict=read.state_dict(),
+        dtype=torch.float32,
+        output_loading_info=True,
+    )
+    if info["missing_keys"]:
+        raise ValueError(f"{source} lacks {', '.join(sorted(info['missing_keys']))}")
+    clean.generation_config = read.generation_config
+    if _field(fields, "tokenizer.ggml.pre") == "smollm":
+        _split_digits(tokenizer)
+    end = _field(fields, "tokenizer.ggml.eos_token_id")
+    if end is not None:
+        tokenizer.eos_token = tokenizer.convert_ids_to_tokens(end)
+    if tokenizer.pad_token is None:
+        tokenizer.pad_token = tokenizer.eos_token
+    saved(folder, _noted(source), tokenizer, clean)
+
+
+def saved(folder: Path, note: Mapping[str, Any], *parts: Any) -> None:
+    """A note, and each part by its `save_pretrained`, into a folder that is there once it is whole."""
+    place = folder.with_name(f"{folder.name}.part")
+    for one in (place, folder):
+        shutil.rmtree(one, ignore_errors=True)
+    place.mkdir(parents=True)
+    write_json(place / NOTE, note)
+    for part in parts:
+        part.save_pretrained(place)
+    place.replace(folder)
+
+
+def _split_digits(tokenizer: Any) -> None:
+    """SmolLM reads digits one by one; the tokenizer that transformers builds from its GGUF does not."""
+    from tokenizers import pre_tokenizers
+
+    tokenizer.backend_tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+        [
+            pre_tokenizers.Digits(individual_digits=True),
+            pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True),
+        ]
+    )
+
+
+def _field(reader: Any, name: str) -> Any:
+    """A field of a GGUF file, None where it is not there."""
+    found = reader.get_field(name)
+    return None if found is None else found.contents()
+
+
+def read_tokenizer(model: str) -> Any:
+    """The tokenizer, with something to pad with."""
+    from transformers import AutoTokenizer
+
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(model)
+    except OSError as error:
+        raise OSError(
+            f"model {model!r} is no folder here, and not read from the hub: give a folder, a .gguf file, or "
+            f"a hub name such as Qwen/Qwen3-1.7B. {error}"
+        ) from error
+    if tokenizer.pad_token is None:
+        tokenizer.pad_token = tokenizer.eos_token
+    return tokenizer
+
+
+def read_model(model: str, like: Any) -> Any:
+    """The model of that name, on the device and in the precision of another, not to be trained."""
+    from transformers import AutoModelForCausalLM
+
+    weight = next(like.parameters())
+    read = AutoModelForCausalLM.from_pretrained(model, dtype=weight.dtype)
+    return read.to(weight.device).eval().requires_grad_(False)

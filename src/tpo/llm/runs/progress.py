@@ -1,0 +1,133 @@
+"""Progress of a training run: a line that lives, a log of every step, completions to look at."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from transformers import TrainerCallback
+
+from tpo.llm.rewards.pool import text_of
+from tpo.llm.runs.artifacts import read_lines, write_lines
+from tpo.llm.runs.evaluation import _text
+
+SHOWN = {
+    "reward": "reward",
+    "pass": "pass@K",
+    "groups/zero_variance": "no signal",
+    "target/kl": "KL(q‖p)",
+    "entropy": "entropy",
+    "completions/mean_length": "length",
+}
+FIT = 4
+"""So many of them fit beside a bar."""
+
+
+class Progress(TrainerCallback):  # type: ignore[misc]
+    """Writes DIR/log.jsonl and DIR/samples.jsonl, and shows a line per step on stderr."""
+
+    def __init__(self, trainer: Any, folder: Path, samples: int = 0, quiet: bool = False) -> None:
+        """`samples` completions are shown with each line; all of the last batch are in samples.jsonl."""
+        self.trainer = trainer
+        self.folder = folder
+        self.samples = samples
+        self.quiet = quiet
+        self._bar: Any = None
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        """Forget what was logged after the checkpoint that is resumed from."""
+        if not state.is_world_process_zero:
+            return
+        kept = [
+            row for row in read_lines(self.folder / "log.jsonl") if row["step"] <= state.global_step
+        ]
+        write_lines(self.folder / "log.jsonl", kept)
+        if not self.quiet and sys.stderr.isatty():
+            self._bar = _bar(state.max_steps, state.global_step)
+
+    def on_log(
+        self, args: Any, state: Any, control: Any, logs: dict[str, Any] | None = None, **_: Any
+    ) -> None:
+        """One line of the log."""
+        if not state.is_world_process_zero or not logs or "train_runtime" in logs:
+            return
+        row = {"step": state.global_step, **{k: v for k, v in logs.items() if k != "epoch"}}
+        with open(self.folder / "log.jsonl", "a", encoding="utf-8") as file:
+            file.write(json.dumps(row) + "\n")
+        write_lines(self.folder / "samples.jsonl", self._last_batch())
+        if not self.quiet:
+            self._show(state, row)
+
+    def on_train_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        """After the last step."""
+        self.close()
+
+    def close(self) -> None:
+        """Leave the terminal as it was."""
+        if self._bar is not None:
+            self._bar[0].stop()
+
+    def _show(self, state: Any, row: dict[str, Any]) -> None:
+        numbers = [f"{name} {value:.3g}" for name, value in shown(row).items()]
+        if self._bar is None:
+            line = f"step {state.global_step}/{state.max_steps}  {'  '.join(numbers)}"
+            print(line, file=sys.stderr)
+        else:
+            bar, line = self._bar
+            bar.update(line, completed=state.global_step, numbers="  ".join(numbers[:FIT]))
+        for sample in self._last_batch()[: self.samples]:
+            self._print(f"  {sample['prompt']!r} -> {sample['completion']!r}: {sample['scores']}")
+
+    def _print(self, text: str) -> None:
+        if self._bar is None:
+            print(text, file=sys.stderr)
+        else:
+            self._bar[0].console.print(text, markup=False, highlight=False)
+
+    def _last_batch(self) -> list[dict[str, Any]]:
+        logs = self.trainer._logs
+        scores = {name: list(values) for name, values in logs["rewards"].items()}
+        return [
+            {
+                "prompt": _text(prompt),
+                "completion": text_of(completion),
+                "scores": {name: _number(values[i]) for name, values in scores.items()},
+            }
+            for i, (prompt, completion) in enumerate(
+                zip(logs["prompt"], logs["completion"], strict=False)
+            )
+        ]
+
+
+def shown(row: dict[str, Any]) -> dict[str, float]:
+    """The few numbers of a log line that fit on a line of the terminal."""
+    found = {}
+    for key, name in SHOWN.items():
+        for logged, value in row.items():
+            if (logged == key or logged.partition("@")[0] == key) and isinstance(
+                value, (int, float)
+            ):
+                found[logged if key == "pass" else name] = float(value)
+    return found
+
+
+def _number(x: float) -> float | None:
+    return x if x == x else None  # NaN has no place in JSON
+
+
+def _bar(total: int, done: int) -> tuple[Any, Any]:
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import Progress as Bar
+
+    bar = Bar(
+        BarColumn(bar_width=10),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+        TextColumn("{task.fields[numbers]}"),
+        console=Console(stderr=True),
+    )
+    bar.start()
+    return bar, bar.add_task("", total=total, completed=done, numbers="")

@@ -1,0 +1,317 @@
+"""Recipe: everything that decides a training run, as one value; presets, YAML, flags."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tpo.checks import close_match
+from tpo.llm.tasks import OPTIONS
+from tpo.llm.tasks import kind as kind_of_task
+
+if TYPE_CHECKING:
+    from tpo.llm.trl.config import TargetPolicyConfig
+
+PRESETS: dict[str, dict[str, Any]] = {
+    "paper": {"learning_rate": 1e-5, "prompts": 16, "group_size": 16},
+    "small": {"learning_rate": 1e-5, "prompts": 4, "group_size": 8, "max_tokens": 64},
+}
+"""`paper` is the recipe of arXiv 2604.06159 for language models; `small` is for one small machine."""
+
+PAPER_BY_TASK = {"gsm8k": {"lora": 32, "beta": 1e-3}}
+"""What the paper adds for a task."""
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A model, a task, an objective, and how long and how to train."""
+
+    model: str
+    """a hub name, a folder, or a .gguf file"""
+    task: str
+    objective: str = "tpo"
+    out: str = "tpo-output"
+    score: str | None = None
+    eta: float | None = None
+    objective_options: dict[str, Any] = field(default_factory=dict)
+    learning_rate: float = 1e-5
+    max_grad_norm: float = 1.0
+    """a longer gradient is cut to it, in the units of the objective's loss; 0: none is"""
+    skip_silent: bool = True
+    """skip a step whose gradient is zero; else Adam's momentum moves the policy there"""
+    prompts: int = 16
+    """per rollout batch"""
+    group_size: int = 16
+    iterations: int = 1
+    """passes over a rollout batch"""
+    steps: int = 100
+    """optimiser steps, one for each pass over a rollout batch"""
+    batches: int = 0
+    """rollout batches; where given, steps, eval_every and save_every follow from it, whatever the iterations"""
+    micro_batch: int | None = None
+    """completions per forward and backward pass and device. None or "auto": on a GPU the most whole groups that
+    fit the free memory, measured at the first step; on a CPU, where more gain nothing, one group"""
+    max_tokens: int = 256
+    temperature: float = 1.0
+    beta: float = 0.0
+    """strength of the KL to the initial model"""
+    lora: int = 0
+    """rank; 0 trains all weights"""
+    seed: int = 0
+    task_options: dict[str, Any] = field(default_factory=dict)
+    scorer: str | None = None
+    hint: str | None = None
+    extract: str = "tag"
+    threshold: float | None = None
+    size: int = 2000
+    held_out: int = 100
+    eval_every: int = 0
+    """steps, or rollout batches where `batches` is given; 0 evaluates before and after only"""
+    eval_samples: int = 8
+    """completions per held-out prompt for pass@k"""
+    eval_kl: bool = False
+    """whether the last evaluation measures how far the model moved from its start"""
+    save_every: int = 50
+    """counted like eval_every; 0 keeps no checkpoint, and an interrupted run starts anew"""
+    discard_model: bool = False
+    """keep logs and results only"""
+    timeout: float = 10.0
+    """seconds for the score of one completion"""
+    scorers: int = 2
+    """processes that score completions"""
+    drop_truncated: bool = False
+    report_to: str = "none"
+    samples: int = 0
+    """completions to show with every line of progress"""
+    vllm: bool = False
+    cpu: bool = False
+    trl: dict[str, Any] = field(default_factory=dict)
+    """further options of TRL's GRPOConfig"""
+
+    def __post_init__(self) -> None:
+        for name in ("prompts", "steps", "max_tokens", "iterations", "eval_samples", "scorers"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} is {getattr(self, name)}, expected at least 1")
+        counts = ("batches", "eval_every", "save_every", "lora", "samples", "seed")
+        for name in (*counts, "max_grad_norm"):
+            if getattr(self, name) < 0:
+                raise ValueError(f"{name} is {getattr(self, name)}, expected 0 or more")
+        if self.batches:
+            object.__setattr__(self, "steps", self.in_steps(self.batches))
+        if self.micro_batch is not None and self.micro_batch < 1:
+            raise ValueError(f"micro_batch is {self.micro_batch}, expected at least 1, or auto")
+        if self.group_size < 2:
+            raise ValueError(f"group_size is {self.group_size}: a group needs at least 2")
+        for name in ("learning_rate", "temperature", "timeout"):
+            if not getattr(self, name) > 0:
+                raise ValueError(f"{name} is {getattr(self, name)}, expected a number above 0")
+        for name in self.trl:
+            if name in _KINDS:
+                raise ValueError(f"trl holds {name!r}, which is an option of its own: give {name}")
+        rows, per_step = self.prompts * self.group_size, self.rows_per_step
+        if rows % per_step:
+            fits = [m for m in range(1, rows + 1) if rows % (m * processes()) == 0]
+            whole = [m for m in fits if m % self.group_size == 0] or fits
+            near = max(
+                (m for m in whole if m <= self.rows_per_device), default=min(whole, default=0)
+            )
+            raise ValueError(
+                f"micro_batch is {self.rows_per_device} on {processes()} processes, and a rollout batch has "
+                f"prompts x group_size = {rows} completions: "
+                + (f"set micro_batch={near}" if near else f"set prompts={per_step}")
+            )
+
+    def in_steps(self, n: int) -> int:
+        """Optimiser steps in n of what the budget counts: steps, or rollout batches."""
+        return n * self.iterations if self.batches else n
+
+    @property
+    def checkpoints(self) -> Path:
+        """Where an interrupted run may go on from."""
+        return Path(self.trl.get("output_dir") or Path(self.out) / "checkpoints")
+
+    @property
+    def rows_per_device(self) -> int:
+        """Completions per forward pass."""
+        return self.micro_batch or self.group_size
+
+    @property
+    def own_batching(self) -> bool:
+        """Whether `trl` or the launcher decides how a batch is split: micro_batch auto is one group then."""
+        sharded = any(f"ACCELERATE_USE_{name}" in os.environ for name in ("FSDP", "DEEPSPEED"))
+        return sharded or any(name in self.trl for name in OWN_BATCHING)
+
+    @property
+    def rows_per_step(self) -> int:
+        """Completions per forward pass of all processes."""
+        return self.rows_per_device * processes()
+
+    def config(self) -> TargetPolicyConfig:
+        """TRL's options for this recipe."""
+        from tpo.llm.runs.trl_options import config
+
+        return config(self)
+
+    def plain(self) -> dict[str, Any]:
+        """As JSON and YAML hold it."""
+        return asdict(self)
+
+
+OWN_BATCHING = (
+    "per_device_train_batch_size", "gradient_accumulation_steps", "steps_per_generation",
+    "generation_batch_size", "micro_batch", "deepspeed", "fsdp", "fsdp_config", "parallelism_config",
+    "use_liger_kernel",
+)  # fmt: skip
+"""Options of TRL with which micro-batches are not measured."""
+
+
+def recipe(
+    given: Mapping[str, Any], file: Mapping[str, Any] | None = None, preset: str | None = None
+) -> Recipe:
+    """A recipe from a preset (paper, where neither names one), over it a file's values, then the given ones."""
+    chosen = {**(file or {}), **given}
+    preset = preset or chosen.get("preset", "paper")
+    chosen.pop("preset", None)
+    if preset not in PRESETS:
+        raise ValueError(f"unknown preset {preset!r}. Valid names: {', '.join(PRESETS)}")
+    base = dict(PRESETS[preset])
+    if preset == "paper":
+        base |= PAPER_BY_TASK.get(str(chosen.get("task", "")).partition(":")[0], {})
+    chosen = {**base, **chosen}
+    refuse_unknown(chosen)
+    for name in ("model", "task"):
+        if not chosen.get(name):
+            raise ValueError(f"{name} is missing: give --{name}, or {name}: in the file")
+    if chosen.get("batches") and "steps" in chosen:
+        raise ValueError(
+            f"steps is {chosen['steps']} and batches {chosen['batches']}: give one of them; "
+            "steps is batches x iterations"
+        )
+    made = Recipe(**{name: typed(name, value) for name, value in chosen.items()})
+    _check_task_options(made)
+    return made
+
+
+def _check_task_options(made: Recipe) -> None:
+    """What a task does not take is refused, not ignored."""
+    own = OPTIONS.get(kind_of_task(made.task) or "")
+    for name in dict.fromkeys(name for names in OPTIONS.values() for name in names):
+        value = getattr(made, name)
+        if own is not None and name not in own and value not in (None, "", {}, _USUAL[name]):
+            raise ValueError(
+                f"{name} is {value!r}, and the task {made.task} does not take it: "
+                f"it takes {', '.join(own)}"
+            )
+
+
+def typed(name: str, value: Any) -> Any:
+    """The value as its option takes it."""
+    if name == "micro_batch" and value == "auto":
+        return None
+    kind, optional = _KINDS[name]
+    return None if value is None and optional else of_kind(kind, name, value)
+
+
+def of_kind(kind: str, name: str, value: Any) -> Any:
+    """The value of an option as an int, float, str, ...; YAML reads 1e-5, which has no point, as text."""
+    try:
+        if kind in ("int", "float") and not isinstance(value, bool):
+            number = float(value)
+            if kind == "float":
+                return number
+            if number.is_integer():
+                return int(number)
+        elif type(value).__name__ == kind:
+            return value
+    except (TypeError, ValueError):
+        pass
+    also = " or auto" if name == "micro_batch" else ""
+    raise ValueError(f"{name} is {value!r}, expected {_WORDS[kind]}{also}")
+
+
+_KINDS = {
+    f.name: (str(f.type).partition(" ")[0].partition("[")[0], "None" in str(f.type))
+    for f in fields(Recipe)
+}
+"""int, float, str, bool or dict for each option, and whether it may be left open."""
+_USUAL = {f.name: f.default for f in fields(Recipe)}
+"""What an option is where nothing is said."""
+_WORDS = {
+    "int": "a whole number",
+    "float": "a number",
+    "str": "text",
+    "bool": "true or false",
+    "dict": "name: value pairs",
+}
+
+
+def changed(before: Mapping[str, Any], asked: Mapping[str, Any]) -> list[str]:
+    """The options that decide a run and are not what they were when it was started.
+
+    One that there was not yet had its default, or what `as_it_was` says.
+    """
+    was = {**_USUAL, **as_it_was(before)}
+    return [k for k in asked if asked[k] != was[k] and k not in MAY_CHANGE]
+
+
+def as_it_was(noted: Mapping[str, Any]) -> dict[str, Any]:
+    """What an earlier run noted of its recipe, with options that were added since and changed what runs do."""
+    return {"skip_silent": False, **noted}
+
+
+MAY_CHANGE = (
+    "out", "samples", "report_to", "scorers", "timeout", "save_every", "discard_model",
+)  # fmt: skip
+"""Options that a run may be resumed with another value of."""
+
+
+def flags(chosen: Recipe) -> str:
+    """The flags that make this recipe again, its folder aside."""
+    usual = recipe({"model": chosen.model, "task": chosen.task}).plain()
+    implied = ("out", "objective", "steps") if chosen.batches else ("out", "objective")
+    words = []
+    for name, value in chosen.plain().items():
+        if name in ("model", "task") or (value != usual[name] and name not in implied):
+            text = json.dumps(value) if isinstance(value, dict) else str(value)
+            flag = f"--{'no-' if value is False else ''}{name.replace('_', '-')}"
+            words += [flag] if isinstance(value, bool) else [flag, text]
+    return shlex.join(words)
+
+
+def refuse_unknown(chosen: Iterable[str], more: Iterable[str] = ()) -> None:
+    """Raise for a name that is no option of a recipe, and none of more that are known here."""
+    names = [*(f.name for f in fields(Recipe)), "preset", *more]
+    for name in chosen:
+        if name not in names:
+            hint = close_match(name, names)
+            raise ValueError(f"unknown option {name!r}.{hint} Options: {', '.join(names)}")
+
+
+def read_yaml(path: str) -> dict[str, Any]:
+    """The options in a YAML file."""
+    import yaml
+
+    if not Path(path).exists():
+        raise FileNotFoundError(f"{path} does not exist: give --config an existing YAML file")
+    try:
+        found = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+    except yaml.YAMLError as error:
+        raise ValueError(f"{path} is no YAML: {error}") from None
+    if not isinstance(found, dict):
+        raise ValueError(f"{path} holds a {type(found).__name__}, expected option: value lines")
+    return found
+
+
+def is_main() -> bool:
+    """Whether this process is the first of those that `torchrun` started, or the only one."""
+    return int(os.environ.get("RANK", "0")) == 0
+
+
+def processes() -> int:
+    """How many `torchrun` started."""
+    return int(os.environ.get("WORLD_SIZE", "1"))

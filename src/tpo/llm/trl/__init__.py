@@ -1,0 +1,1 @@
+"""TRL: `TargetPolicyTrainer`, a drop-in replacement for `GRPOTrainer`, and its config."""

@@ -1,0 +1,147 @@
+"""What is relied on inside TRL, checked at start-up, and the layout of its buffered micro-batches."""
+
+from __future__ import annotations
+
+import inspect
+import warnings
+from typing import Any
+
+import torch
+import trl
+
+from tpo.llm.packed import attention
+from tpo.llm.sampling.sampler import Sampler, fits
+
+Tensor = torch.Tensor
+
+HOOKS = (
+    "training_step",
+    "_generate_single_turn",
+    "_calculate_rewards",
+    "_generate_and_score_completions",
+    "_prepare_inputs",
+    "compute_loss",
+    "_compute_loss",
+    "_get_per_token_logps_and_entropies",
+)
+_GIVEN = ("self", "model", "input_ids", "attention_mask", "logits_to_keep", "batch_size")
+
+
+def check_hooks(trainer: type) -> None:
+    """Fail at start-up, with the versions that work, where TRL no longer has a method that is wrapped."""
+    missing = [name for name in HOOKS if not callable(getattr(trainer, name, None))]
+    if missing or trl.__version__ == "1.15.0":
+        what = f"has no {', '.join(missing)}" if missing else "crashes in GRPO itself"
+        raise ImportError(
+            f"TRL {trl.__version__} {what}: install trl>=1.14,!=1.15.0 (1.14.0 and 1.16.0 are tested)"
+        )
+
+
+def forward_options() -> tuple[str, ...]:
+    """Names of batch entries that TRL's forward pass accepts besides the ids (images and the like)."""
+    accepted = inspect.signature(trl.GRPOTrainer._get_per_token_logps_and_entropies).parameters
+    return tuple(k for k in accepted if k not in _GIVEN and not k.startswith("compute_"))
+
+
+def regrouped(batches: list[dict[str, Any]], K: int) -> list[dict[str, Any]]:
+    """The micro-batches with each group in one of them, groups in the order in which they first came.
+
+    TRL shuffles rows before it splits them; this keeps the shuffle of groups and undoes that within groups.
+    """
+    groups = torch.cat([batch["row"] for batch in batches]) // K
+    first = {g: i for i, g in reversed(list(enumerate(groups.tolist())))}
+    order = torch.tensor(
+        sorted(range(len(groups)), key=lambda i: first[int(groups[i])]), device=groups.device
+    )
+    size = len(batches[0]["row"])
+    result: list[dict[str, Any]] = [dict(batch) for batch in batches]
+    for name, value in batches[0].items():
+        if isinstance(value, torch.Tensor) and value.ndim:
+            joined = torch.cat([batch[name] for batch in batches])[order]
+            for i, batch in enumerate(result):
+                batch[name] = joined[i * size : (i + 1) * size]
+    return result
+
+
+def realigned(trainer: Any) -> None:
+    """After a resume, count micro-steps from the start of the run, not from the resume.
+
+    TRL counts from 0 and would lose its place in a rollout batch. Where the checkpoint lies inside a rollout
+    batch, the rest of that batch is sampled anew, which is said once.
+    """
+    if trainer._step or not trainer.state.global_step or not trainer.model.training:
+        return
+    trainer._step = trainer.state.global_step * trainer.args.gradient_accumulation_steps
+    every = trainer.args.steps_per_generation * trainer.num_iterations
+    if trainer._step % every:
+        steps = max(1, every // trainer.args.gradient_accumulation_steps)
+        warnings.warn(
+            f"resumed at step {trainer.state.global_step}, inside a rollout batch: its completions are sampled "
+            "anew, so the run will differ from an uninterrupted one. To resume exactly, set save_steps to a "
+            f"multiple of {steps}",
+            stacklevel=2,
+        )
+
+
+def packs(trainer: Any) -> bool:
+    """Whether the model can read a group as one sequence: with torch's own attention, and nothing wrapped."""
+    model = trainer.accelerator.unwrap_model(trainer.model)
+    return bool(
+        trainer.args.shared_prompts
+        and trainer.accelerator.num_processes == 1
+        and _is_whole(trainer)
+        and not getattr(trainer, "use_liger_kernel", False)
+        and not trainer.args.cast_lm_head_to_fp32
+        and fits(model)
+        and model.config._attn_implementation in (attention.NAME, attention.PLAIN)
+    )
+
+
+def _is_whole(trainer: Any) -> bool:
+    """Whether each process holds all of the weights: no FSDP, no DeepSpeed."""
+    return trainer.accelerator.distributed_type.value in ("NO", "MULTI_GPU", "MULTI_CPU")
+
+
+def sampler_of(trainer: Any) -> Sampler | None:
+    """The sampler for what a trainer asks of rollouts; None where only TRL's own way does that."""
+    args, config = trainer.args, trainer.generation_config
+    model = trainer.accelerator.unwrap_model(trainer.model)
+    plain = {"top_p": 1.0, "top_k": 0, "min_p": None, "repetition_penalty": 1.0}
+    other = args.generation_kwargs or args.cache_implementation or args.cast_lm_head_to_fp32
+    if (
+        not args.fast_sampling
+        or trainer.use_vllm
+        or getattr(args, "use_transformers_continuous_batching", False)
+        or other
+        or any(getattr(trainer, name) != value for name, value in plain.items())
+        or not _is_whole(trainer)
+        or not fits(model)
+    ):
+        return None
+    ends = config.eos_token_id
+    return Sampler(
+        model,
+        ends=[ends] if isinstance(ends, int) else ends,
+        pad=config.pad_token_id,
+        tokens=trainer.max_completion_length,
+        rows=args.per_device_train_batch_size * args.steps_per_generation,
+        dtype=torch.bfloat16 if args.bf16 else torch.float16 if args.fp16 else None,
+    )
+
+
+def token_mask(batch: dict[str, Any]) -> Tensor:
+    """[n, T] True on tokens that the policy chose: not padding, not a tool's answer."""
+    mask: Tensor = batch["completion_mask"]
+    if "tool_mask" in batch:
+        mask = mask * batch["tool_mask"]
+    return mask.bool()
+
+
+def sampled(output: dict[str, Any]) -> Tensor | None:
+    """[n, T] log-probs as the sampling engine reported them; the trainer's where it reported none."""
+    found: Tensor | None = output.get("sampling_per_token_logps")
+    if found is None:
+        return None
+    old = output.get("old_per_token_logps")
+    missing = found.isnan()
+    return torch.where(missing, torch.zeros_like(found) if old is None else old, found)

@@ -1,0 +1,225 @@
+"""TargetPolicyConfig: TRL's GRPO options, minus those that cannot work, plus the choice of objective."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field, fields
+from typing import Any, ClassVar
+
+from trl import GRPOConfig
+
+from tpo.llm.objective_options import accepted, chosen
+from tpo.objectives import Objective
+
+_BELONGS_TO_OBJECTIVE = {
+    "loss_type": "objective='grpo', 'dr_grpo', 'dapo', 'cispo', 'sapo', ...",
+    "importance_sampling_level": "objective='gspo' for one ratio per sequence",
+    "scale_rewards": "objective='dr_grpo' for scores without sigma",
+    "multi_objective_aggregation": "objective='gdpo' to standardise each reward by itself",
+    "epsilon": "objective_options={'clip': ...} of an objective that clips",
+    "epsilon_high": "objective='dapo' with objective_options={'clip_high': ...}",
+    "delta": "objective='cispo' or 'sapo', which bound the ratio",
+    "sapo_temperature_pos": "objective='sapo' with objective_options={'tau_positive': ...}",
+    "sapo_temperature_neg": "objective='sapo' with objective_options={'tau_negative': ...}",
+    **dict.fromkeys(
+        ("vespo_k_pos", "vespo_lambda_pos", "vespo_k_neg", "vespo_lambda_neg"),
+        "another objective, as there is no 'vespo' here: objective='cispo' also weighs by a bounded ratio",
+    ),
+}
+"""Options of TRL's loss, and what takes their place."""
+
+_IMPOSSIBLE = {
+    "off_policy_mask_threshold": "it drops rows after the target is made, so that p and q no longer match",
+    "top_entropy_quantile": "it silences tokens, so that the gradient is no longer that of the objective",
+    "entropy_coef": "the gradient would no longer be the objective's",
+    "use_adaptive_entropy": "the gradient would no longer be the objective's",
+    **dict.fromkeys(
+        ("entropy_coef_min", "entropy_coef_max", "entropy_coef_delta", "entropy_target"),
+        "there is no entropy bonus",
+    ),
+    "vllm_importance_sampling_mode": "a ratio on single rows or tokens breaks Σ(p - q) = 0; "
+    "a candidate with an extreme ratio is dropped whole",
+}
+"""Options that cannot work with objectives over whole groups, and why."""
+
+
+@dataclass
+class TargetPolicyConfig(GRPOConfig):  # type: ignore[misc]
+    """Options of `TargetPolicyTrainer`: those of TRL's `GRPOConfig`, and which objective to train.
+
+    Differs from `GRPOConfig` in two defaults: dropout is off (the pass without gradient runs in train mode,
+    and dropout moves its log-probs), and the loss is the objective's. `beta` is the strength of the KL to the
+    reference for every objective, and `use_bias_correction_kl` (TRL's default) its `kl_correction`.
+    `mask_truncated_completions` is TRL's: a truncated completion counts in its group's mean and sigma, and is
+    not learnt from. `drop_truncated_completions` leaves it out of its group.
+    """
+
+    _VALID_DICT_FIELDS: ClassVar[list[str]] = [
+        *GRPOConfig._VALID_DICT_FIELDS,
+        "objective_options",
+    ]
+
+    objective: str = field(default="tpo", metadata={"help": "A name of `tpo.list_objectives()`."})
+    objective_options: dict[str, Any] | str | None = field(
+        default=None, metadata={"help": "Options of the objective, such as {'clip': 0.1}."}
+    )
+    score: str | None = field(
+        default=None,
+        metadata={"help": "Sequence score: sum, mean, ratio or mean_ratio. None: ratio for TPO."},
+    )
+    eta: float | None = field(
+        default=None, metadata={"help": "Temperature of the target. None: the objective's own."}
+    )
+    drop_truncated_completions: bool = field(
+        default=False,
+        metadata={
+            "help": "Leave truncated completions out of their group: unlike with "
+            "`mask_truncated_completions`, their scores count in no mean and no sigma."
+        },
+    )
+    success: float = field(
+        default=0.5, metadata={"help": "A reward above this counts as solved in logs and pass@K."}
+    )
+    patience: int = field(
+        default=10, metadata={"help": "Rollout batches without a signal before a warning."}
+    )
+    reward_timeout: float | None = field(
+        default=None,
+        metadata={
+            "help": "Seconds after which a call of a reward function is given up. It then runs in a thread, "
+            "where signal.alarm (math-verify) does not work. None: no limit, called as TRL does."
+        },
+    )
+    fast_sampling: bool = field(
+        default=True,
+        metadata={
+            "help": "Sample with `tpo.llm.sampling`, which keeps a second copy of the weights, where it can "
+            "(see `fits` there); else, and with False, as TRL does."
+        },
+    )
+    shared_prompts: bool = field(
+        default=True,
+        metadata={
+            "help": "Read a group as one sequence with its prompt once, where a micro-batch holds whole groups."
+        },
+    )
+    micro_batch: int | None = field(
+        default=None,
+        metadata={
+            "help": "Completions per forward and backward pass, in whole groups, into which the per-device "
+            "batch is split; halved where memory runs out. 0: as many as fit, measured. None: TRL's own. Needs "
+            "gradient_accumulation_steps=1."
+        },
+    )
+    skip_silent: bool = field(
+        default=True,
+        metadata={
+            "help": "Skip a step whose gradient is zero, because no group carries a signal. With False Adam's "
+            "momentum moves the policy there, as in TRL. Without effect where a KL (`beta`) or a router's loss "
+            "has a gradient of its own, and under DeepSpeed, which steps by itself."
+        },
+    )
+    spread_weights: bool = field(
+        default=True,
+        metadata={
+            "help": "Under bf16, spread the float32 weights over the intervals that bfloat16 rounds to the "
+            "model's own, so that small updates act as they should (`tpo.llm.trl.dithering`)."
+        },
+    )
+    disable_dropout: bool = field(default=True, metadata={"help": "Switch dropout off."})
+
+    def __post_init__(self) -> None:
+        self._reject_options()
+        if self.reward_timeout is not None and not self.reward_timeout > 0:
+            raise ValueError(
+                f"reward_timeout is {self.reward_timeout}, expected seconds above 0, or None for no limit"
+            )
+        self._check_group_size()
+        super().__post_init__()
+        self._check_micro_batch()
+        self.build()
+
+    def build(self) -> Objective:
+        """The objective that these options name; a wrong option names itself and what is accepted."""
+        options: dict[str, Any] = dict(self.objective_options or {})  # type: ignore[arg-type]
+        options |= {k: v for k in ("score", "eta") if (v := getattr(self, k)) is not None}
+        if "kl_correction" in accepted(self.objective) and self.beta:
+            options.setdefault("kl_correction", self.use_bias_correction_kl)
+        if "reward_weights" in accepted(self.objective) and self.reward_weights:
+            options.setdefault("reward_weights", tuple(self.reward_weights))
+        if "max_length" in accepted(self.objective):
+            # what a completion may have, not what the longest of a batch has
+            options.setdefault("max_length", float(self.max_completion_length or 0))
+        advice = "set beta=... there, so that a reference model is kept for it"
+        return chosen(self.objective, options, self.beta, advice)
+
+    def _reject_options(self) -> None:
+        defaults = {f.name: f.default for f in fields(GRPOConfig)}
+        for name, why in _IMPOSSIBLE.items():
+            if name in defaults and getattr(self, name) != defaults[name]:
+                raise ValueError(
+                    f"{name} is {getattr(self, name)!r}, which cannot work here: {why}. "
+                    f"Set {name}={defaults[name]!r}"
+                )
+        for name, instead in _BELONGS_TO_OBJECTIVE.items():
+            if name in defaults and getattr(self, name) != defaults[name]:
+                raise ValueError(
+                    f"{name} is {getattr(self, name)!r}, but the loss is the objective's: "
+                    f"set {name}={defaults[name]!r}, and {instead}"
+                )
+        if self.mask_truncated_completions and self.drop_truncated_completions:
+            raise ValueError(
+                "mask_truncated_completions and drop_truncated_completions are both True: choose one. "
+                "The first counts the scores of truncated completions in their group, the second does not"
+            )
+        parallel = self.parallelism_config
+        for name in ("cp_size", "sp_size"):
+            size = getattr(parallel, name, 1) if parallel is not None else 1
+            if size is not None and size > 1:
+                raise ValueError(
+                    f"parallelism_config.{name} is {size}: a completion must be whole on one rank. "
+                    f"Set {name}=1 and use data parallelism"
+                )
+
+    def _check_micro_batch(self) -> None:
+        rows, K = self.per_device_train_batch_size, self.num_generations
+        if self.micro_batch is None:
+            return
+        if self.micro_batch < 0 or self.micro_batch % K:
+            raise ValueError(
+                f"micro_batch is {self.micro_batch}, expected a multiple of num_generations={K}, or 0 for as "
+                "many as fit"
+            )
+        steps = (self.gradient_accumulation_steps, self.steps_per_generation)
+        if steps != (1, 1) or rows % K:
+            raise ValueError(
+                f"micro_batch is {self.micro_batch} with gradient_accumulation_steps={steps[0]}, "
+                f"steps_per_generation={steps[1]} and per_device_train_batch_size={rows}: set both to 1 and "
+                f"the last to a multiple of num_generations={K}"
+            )
+
+    def _check_group_size(self) -> None:
+        """Groups must be whole in a rollout batch; the message names the nearest sizes that work."""
+        K = self.num_generations
+        if not isinstance(K, int) or K < 2:
+            raise ValueError(f"num_generations is {K!r}: a group needs at least 2. Set it to 2")
+        processes = int(os.environ.get("WORLD_SIZE", "1"))
+        rows = self.per_device_train_batch_size * processes
+        total = self.generation_batch_size or rows * (
+            self.steps_per_generation or self.gradient_accumulation_steps
+        )
+        if total % K:
+            near = sorted({max(K, total // K * K), (total // K + 1) * K})
+            fits = [k for k in range(K, 1, -1) if total % k == 0][:1]
+            also = f", or num_generations={fits[0]}" if fits else ""
+            made_of = (
+                f"generation_batch_size={total}"
+                if self.generation_batch_size
+                else f"per_device_train_batch_size={self.per_device_train_batch_size} x {processes} "
+                f"processes x {total // rows} steps per generation"
+            )
+            raise ValueError(
+                f"num_generations is {K}, and a rollout batch has {total} completions "
+                f"({made_of}), so a group would be cut: make it "
+                f"{' or '.join(map(str, near))} completions{also}"
+            )

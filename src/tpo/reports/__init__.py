@@ -1,0 +1,46 @@
+"""The report: one self-contained HTML file of figures, tables, verdicts and a playground; and Markdown."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from tpo.reports.html import page
+from tpo.reports.markdown import report_page
+from tpo.reports.summary import summarise
+from tpo.storage.files import write_text
+
+
+def write(*folders: Path, out: Path | None = None) -> Path:
+    """Write the report of stores and evidence and return the HTML file's path; the Markdown has its stem.
+
+    A half-finished store gives a report that says how far it is; one without a study an error that says
+    what to run.
+    out: the HTML file; `report.html` in the first folder without it.
+    """
+
+    out = Path(folders[0]) / "report.html" if out is None else Path(out)
+    return write_studies(summarise(*folders), out)
+
+
+def write_studies(studies: list[dict[str, Any]], out: Path) -> Path:
+    """`write` for summaries that are at hand: dicts as `tpo.reports.summary.summarise` returns them."""
+    _replace(out, page.report(studies))
+    _replace(out.with_suffix(".md"), report_page.report(studies))
+    return out
+
+
+def write_playground(out: Path) -> Path:
+    """Write the playground alone as one HTML file and return its path."""
+    _replace(Path(out), page.playground())
+    return Path(out)
+
+
+def _replace(path: Path, text: str) -> None:
+    """Write the file; a folder of that name is no place for it."""
+    if path.is_dir():
+        raise ValueError(f"{path} is a folder, expected the name of a file such as report.html")
+    write_text(path, text)
+
+
+__all__ = ["write", "write_playground", "write_studies"]

@@ -1,0 +1,165 @@
+"""Views of studies that have no learning curves: the talk's diagnostics and the MNIST mechanism."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from tpo.lab.studies.method_specs import label as named
+from tpo.lab.studies.published import Published, published_numbers
+from tpo.lab.studies.study import Study
+from tpo.reports.load import Loaded
+from tpo.reports.tables import Ours, agreement, columns
+from tpo.stats.intervals import interval, iqm, standard_error
+from tpo.stats.verdicts import Outcome, verdict
+from tpo.storage.numbers import number, plain
+
+View = Callable[["Study", Sequence[Loaded]], dict[str, Any]]
+
+
+def talk(study: Study, parts: Sequence[Loaded]) -> dict[str, Any]:
+    """Bars of the three diagnostics, arrows on the simplex, and the published numbers beside ours."""
+
+    if not parts[0].done:
+        return _nothing()
+    found = parts[0].arrays
+    methods = [named(name) for name in ("ce", "pg", "dg", "grpo", "tpo")]
+    share = [
+        {"label": "coefficient", "x": methods, "y": plain(found["share_coefficient"])},
+        {"label": "gradient norm", "x": methods, "y": plain(found["share_gradient"])},
+    ]
+    candidates = [f"p = {p:g}, {'right' if r else 'wrong'}"
+                  for p, r in zip(found["rare_p"], found["rare_rewards"], strict=True)]  # fmt: skip
+    sizes = [f"K = {k:.0f}" for k in found["wall_sizes"]]
+    wall = [
+        {"label": "clipped ratio", "x": sizes, "y": plain(found["wall_clipped"])},
+        {"label": "TPO target", "x": sizes, "y": plain(found["wall_target"])},
+    ]
+    panels = [
+        _bars("Easy prompt over hard prompt", "times louder", share),
+        _bars("Push on each candidate", "q - p_old",
+              [{"label": "TPO", "x": candidates, "y": plain(found["rare"])}]),
+        _bars("Where a success of p = 0.01 may go", "probability", wall),
+        _simplex(found),
+    ]  # fmt: skip
+    table = _talk_rows(study, found)
+    return {"panels": panels, "table": _table(table), "profiles": [], "verdicts": []}
+
+
+def _bars(title: str, label: str, series: list[dict[str, Any]]) -> dict[str, Any]:
+    for one in series:
+        one.setdefault("se", [0.0] * len(one["y"]))
+    y = {"label": label, "log": False}
+    return {"title": title, "kind": "bars", "coords": {}, "y": y, "series": series}
+
+
+def _simplex(found: Mapping[str, np.ndarray]) -> dict[str, Any]:
+    start = [plain(p) for p in found["simplex_from"]]
+    series = [
+        {"label": label, "from": start, "to": [plain(p) for p in found[key]]}
+        for key, label in (
+            ("simplex_target", "TPO target"), ("simplex_tpo", "TPO step"), ("simplex_grpo", "GRPO step"),
+        )
+    ]  # fmt: skip
+    title = "Three candidates, the first is right: where one update goes"
+    corners = ["right", "wrong", "wrong"]
+    return {"title": title, "kind": "simplex", "coords": {}, "corners": corners, "series": series}
+
+
+def _talk_rows(study: Study, found: Mapping[str, np.ndarray]) -> list[dict[str, Any]]:
+    """A row per published number, with the exact one."""
+
+    order = ("ce", "pg", "dg", "grpo", "tpo")
+    ours = {
+        "easy/hard coefficient": dict(zip(order, found["share_coefficient"], strict=True)),
+        "beta at p = 0.1": dict(zip(order, found["beta"], strict=True)),
+        "lambda, ten actions": {"tpo": found["odds_factor"]},
+        **{f"q - p_old, candidate {i + 1}": {"tpo": push} for i, push in enumerate(found["rare"])},
+        "push on the common failure over the rare": {"tpo": found["rare"][0] / found["rare"][3]},
+        "clipped at, from p = 0.01": {"ppo": found["wall_clipped"][0]},
+        "clipped at, from p = 0.9": {"ppo": found["wall_high"]},
+    }
+    return [
+        {"coords": {}, "method": named(p.method), "metric": p.metric, "published": p.value,
+         "ours": number(exactly), "agreement": agreement(p, exactly, exactly), "n": 1, "done": True}
+        for p in published_numbers() if p.study == study.name
+        for exactly in [float(ours[p.metric][p.method])]
+    ]  # fmt: skip
+
+
+def mechanism(study: Study, parts: Sequence[Loaded]) -> dict[str, Any]:
+    """Surplus gain by concentration of the wrong mass, one series per method."""
+
+    done = [part for part in parts if part.done]
+    if not done:
+        return _nothing()
+    series, table = [], []
+    for part in done:
+        surplus = part.arrays["surplus"]
+        bins = [f"{low:g} to {low + 0.25:g}" for low in (0, 0.25, 0.5, 0.75)]
+        filled = [x[~np.isnan(x)] for x in surplus.T]
+        mean = [x.mean() if len(x) else np.nan for x in filled]
+        error = [float(standard_error(x)) for x in filled]
+        series.append({"label": part.label, "x": bins, "y": plain(mean), "se": plain(error)})
+        known = [p for p in published_numbers() if p.fits(study.name, part.coords, part.method)]
+        table.append(_surplus_row(part, known[0] if known else None))
+    title = "Gain in p(right) beyond the symmetric surrogate, by concentration of the wrong mass"
+    outcomes = [_surplus_outcome(part) for part in done]
+    verdicts = [verdict(claim, outcomes) for claim in study.claims]
+    panels = [_bars(title, "surplus gain", series)]
+    return {"panels": panels, "table": _table(table), "profiles": [], "verdicts": verdicts}
+
+
+def _top(part: Loaded) -> np.ndarray:
+    """[seeds] the surplus in the most concentrated bin, NaN where a seed has no examples there."""
+    return part.arrays["surplus"][:, -1]
+
+
+def _largest(part: Loaded) -> np.ndarray:
+    """[seeds] the largest surplus of any bin that has examples."""
+    return np.asarray(np.nanmax(part.arrays["surplus"], axis=-1))
+
+
+def _growth(part: Loaded) -> np.ndarray:
+    """[seeds] the smallest rise of the surplus from one bin to the next, of bins with examples."""
+    return np.array([np.diff(x[~np.isnan(x)]).min(initial=np.inf) for x in part.arrays["surplus"]])
+
+
+def _surplus_row(part: Loaded, published: Published | None) -> dict[str, Any]:
+    top = _top(part)
+    top = top[~np.isnan(top)]
+    row = {
+        "coords": dict(part.coords), "method": part.label, "metric": "surplus gain, top bin",
+        "published": published and published.value, "n": len(top), "done": part.done,
+        "device": part.origin.get("device"),
+    }  # fmt: skip
+    if not len(top):
+        return row
+    low, high = interval([top])
+    return {
+        **row, **Ours.mean(top).columns(len(top), published), "mean": number(top.mean()),
+        "median": number(np.median(top)), "iqm": number(iqm(top)), "iqm_low": number(low),
+        "iqm_high": number(high),
+    }  # fmt: skip
+
+
+def _surplus_outcome(part: Loaded) -> Outcome:
+    measured = {"surplus": _top, "largest surplus": _largest, "smallest growth": _growth}
+    return Outcome(
+        part.coords, part.method, part.label, part.done, lambda metric: measured[metric](part)
+    )
+
+
+def _table(found: list[dict[str, Any]]) -> dict[str, Any]:
+    names = columns(found)
+    used = [name for name in names if any(row.get(name) is not None for row in found)]
+    return {"columns": used, "rows": found}
+
+
+def _nothing() -> dict[str, Any]:
+    return {"panels": [], "table": {"columns": [], "rows": []}, "profiles": [], "verdicts": []}
+
+
+VIEWS: dict[str, View] = {"talk": talk, "mechanism": mechanism}

@@ -1,0 +1,1 @@
+"""The report and the pages of evidence as Markdown."""

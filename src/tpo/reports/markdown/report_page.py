@@ -1,0 +1,110 @@
+"""The report as Markdown: verdicts and tables, for a pull request or a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tpo.reports.page_data import plain
+from tpo.reports.wording import columns, duration, legend, share_done, value_text
+
+SIGNS = {"holds": "✓", "does not hold": "✗", "undecided": "?"}
+
+
+def report(studies: Sequence[Mapping[str, Any]]) -> str:
+    """All studies, one after another."""
+    if not studies:
+        body = (
+            "Nothing has been run yet. Run a study into this store, and write the report again:\n\n"
+            "    tpo run terminal --scale quick --out DIR\n"
+        )
+    else:
+        body = "\n".join(study(plain(found)) for found in studies)
+    return f"# Target policy optimization: results\n\n{body}"
+
+
+def study(found: Mapping[str, Any], explained: bool = True) -> str:
+    """One study; with what the columns mean if they are to be explained here.
+
+    "figure", the path of a picture, and "notes", paragraphs of Markdown, are shown where it has them.
+    """
+    done, cells = share_done(found)
+    rows = (found.get("table") or {}).get("rows") or []
+    head = [
+        str(found.get("source") or ""),
+        f"scale: {found.get('scale')}",
+        f"{done} of {cells} cells",
+    ]
+    cost = found.get("cost") or {}
+    if cost.get("seconds") is not None:
+        head.append(f"{duration(cost['seconds'])} on {cost.get('device')}")
+    parts = [
+        f"## {text(found.get('title'))}",
+        text(" · ".join(part for part in head if part)),
+        text(found.get("about") or ""),
+        f"![{text(found.get('title'))}]({found['figure']})" if found.get("figure") else "",
+        "\n".join(map(verdict, found.get("verdicts") or ())),
+        table(rows),
+        (legend(rows) or "") if rows and explained else "",
+        str(found.get("notes") or ""),
+        facts("Settings", found.get("settings") or {}),
+        facts("Provenance", found.get("provenance") or {}),
+        code(str(found.get("command") or "")),
+    ]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def verdict(found: Mapping[str, Any]) -> str:
+    """A line of a list."""
+    status = found["status"]
+    words = f"**{text(found['claim'])}**: {text(status)}. {text(found.get('detail') or '')}"
+    return f"- {SIGNS.get(status, '?')} {words.strip()}"
+
+
+def table(rows: Sequence[Mapping[str, Any]]) -> str:
+    """The rows under the headings of `words.columns`."""
+    if not rows:
+        return ""
+    shown = columns(rows)
+    heads = [c.title for c in shown]
+    return grid(
+        heads, [[c.text(row) for c in shown] for row in rows], [bool(c.kind) for c in shown]
+    )
+
+
+def grid(heads: Sequence[str], cells: Sequence[Sequence[str]], numbers: Sequence[bool]) -> str:
+    """A table; columns of numbers are set to the right."""
+    return raw_grid(list(map(text, heads)), [list(map(text, line)) for line in cells], numbers)
+
+
+def raw_grid(heads: Sequence[str], cells: Sequence[Sequence[str]], numbers: Sequence[bool]) -> str:
+    """As `grid`, of cells that are Markdown already."""
+    rule = ["---:" if one else "---" for one in numbers]
+    return "\n".join("| " + " | ".join(line) + " |" for line in (heads, rule, *cells))
+
+
+def facts(title: str, known: Mapping[str, Any]) -> str:
+    """A paragraph of settings; empty for none."""
+    if not known:
+        return ""
+    listed = "; ".join(f"{key} {value_text(value)}" for key, value in known.items())
+    return f"{title}: {text(listed)}"
+
+
+def anchor(title: str) -> str:
+    """Where the link to a heading leads."""
+    kept = "".join(c for c in title.lower() if c.isalnum() or c in " -_")
+    return kept.replace(" ", "-")
+
+
+def code(command: str) -> str:
+    """A command on a line of its own."""
+    return f"    {' '.join(command.split())}" if command else ""
+
+
+def text(value: object) -> str:
+    """Text on one line in which nothing is Markdown or HTML."""
+    words = " ".join(str(value).split())
+    for character in "\\`*_[]|":
+        words = words.replace(character, f"\\{character}")
+    return words.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

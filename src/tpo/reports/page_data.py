@@ -1,0 +1,71 @@
+"""Summaries made fit for a page: finite and short numbers, a key and a look on every series."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from tpo.reports.styles import ALIASES, OWN, looks, slug
+
+DIGITS = 5
+"""Significant digits that are kept of a curve."""
+
+
+def prepared(study: Mapping[str, Any]) -> dict[str, Any]:
+    """A copy of one study's summary with `key` and `look` on its series; `looks` where names have colours."""
+    found: dict[str, Any] = plain(study)
+    found.setdefault("panels", [])
+    classes = looks(_series_of(found))
+    for panel in found["panels"]:
+        panel.setdefault("series", [])
+        for series in panel["series"]:
+            _dress(series, classes)
+        if panel.get("kind") == "bars" and len(panel["series"]) == 1:
+            _dress_bars(panel["series"][0])
+    found["looks"] = {s["key"]: s["look"] for panel in found["panels"] for s in panel["series"]}
+    for profile in found.get("profiles") or []:
+        _dress(profile, classes)
+    return found
+
+
+def _series_of(study: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    for holder in (*study["panels"], {"series": study.get("profiles") or []}):
+        for series in holder.get("series", ()):
+            yield str(series.get("method") or slug(series.get("label"))), str(series.get("label"))
+
+
+def _dress(series: dict[str, Any], classes: Mapping[str, str]) -> None:
+    series["key"] = str(series.get("label"))
+    series["look"] = classes[series["key"]]
+
+
+def _dress_bars(series: dict[str, Any]) -> None:
+    """One series of bars that are named after methods: each has the colour of its method."""
+    names = [str(name) for name in series.get("x", ())]
+    if not all(slug(name) in {*OWN, *ALIASES} for name in names):
+        return
+    classes = looks((slug(name), name) for name in names)
+    series["looks"] = [classes[name] for name in names]
+
+
+def plain(x: Any) -> Any:
+    """A deep copy in which every float is finite and short; NaN and infinities are None."""
+    if isinstance(x, Mapping):
+        return {str(key): plain(value) for key, value in x.items()}
+    if isinstance(x, str):
+        return x
+    if isinstance(x, Iterable):
+        return [plain(value) for value in x]
+    if isinstance(x, float):
+        return float(f"{x:.{DIGITS}g}") if math.isfinite(x) else None
+    return x
+
+
+def script_json(data: object) -> str:
+    """JSON that stands safely in a script element: nothing in it can end the element or open another."""
+    text = json.dumps(data, allow_nan=False, separators=(",", ":"))
+    for character in "<>&":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return text

@@ -1,0 +1,90 @@
+"""The files that are made of evidence: results.md, llm-results.md and figures in DOCS, the README's section."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from tpo.reports import comparisons, evidence
+from tpo.reports.gather import gather
+from tpo.reports.load import Record
+from tpo.reports.markdown import llm_page
+from tpo.reports.markdown.results_page import highlights, page, sections
+from tpo.reports.svg import llm_figure
+from tpo.reports.svg.figures import figure
+from tpo.storage.files import write_text
+
+BEGIN, END = "<!-- results: written by tpo evidence -->", "<!-- end of results -->"
+
+
+def folder_of(docs: Path) -> Path:
+    """Where the evidence lies."""
+    return docs / "evidence"
+
+
+def made(docs: Path, records: Sequence[Record]) -> dict[Path, str]:
+    """Every file that follows from the evidence, with its text."""
+    folder = folder_of(docs)
+    compared = comparisons.read(folder)
+    found = sections(records, notes(folder / "notes.md"), compared.values())
+    remarks = notes(folder / "llm-notes.md")
+    texts = {
+        docs / "results.md": page(found),
+        docs / "llm-results.md": llm_page.page(compared, remarks),
+    }
+    for name, summary in compared.items():
+        texts[docs / llm_page.picture(name)] = llm_figure.figure(summary).svg()
+    for record in records:
+        texts[docs / "figures" / f"{record.study.name}.svg"] = figure(record).svg()
+    readme = docs.parent / "README.md"
+    if readme.is_file() and BEGIN in (text := readme.read_text(encoding="utf-8")):
+        texts[readme] = _replaced(readme, text, highlights(found))
+    return texts
+
+
+def write(docs: Path, records: Sequence[Record]) -> list[Path]:
+    """Write those that are not up to date; their paths."""
+    old = stale(docs, records)
+    for path, text in old.items():
+        write_text(path, text)
+    return list(old)
+
+
+def stale(docs: Path, records: Sequence[Record]) -> dict[Path, str]:
+    """Those that are missing or differ from what the evidence gives, with what it gives."""
+    return {
+        path: text
+        for path, text in made(docs, records).items()
+        if not path.is_file() or path.read_text(encoding="utf-8") != text
+    }
+
+
+def kept(docs: Path) -> list[Record]:
+    """The evidence that is there; a clear error where there is none."""
+    folder = folder_of(docs)
+    if not evidence.files(folder):
+        if comparisons.read(folder):
+            return []
+        raise ValueError(
+            f"{folder} holds no evidence: give the folder of finished runs, such as: "
+            "tpo evidence results/full"
+        )
+
+    return gather([folder])
+
+
+def notes(path: Path) -> dict[str, str]:
+    """Remarks by study or comparison: the paragraphs under each `## NAME`; none where there is no such file."""
+    if not path.is_file():
+        return {}
+    _, *pieces = re.split(r"^## (\S+)\s*$", path.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    return {name: text.strip() for name, text in zip(pieces[::2], pieces[1::2], strict=True)}
+
+
+def _replaced(readme: Path, text: str, section: str) -> str:
+    before, _, rest = text.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not end:
+        raise ValueError(f"{readme} has {BEGIN!r} without {END!r} after it: restore the line")
+    return f"{before}{BEGIN}\n{section}\n{END}{after}"

@@ -1,0 +1,1 @@
+"""Figures as SVG files without scripts, for light and dark pages."""

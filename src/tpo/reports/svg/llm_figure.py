@@ -1,0 +1,76 @@
+"""The figure of a comparison of language models: what became of each method, against rollouts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tpo.reports.styles import looks
+from tpo.reports.svg.axes import Axis
+from tpo.reports.svg.draw import Figure, Mark, Panel
+
+DRAWN = ("sampled", "pass_at_k", "entropy", "kl")
+"""Measures that the figure shows, where there are curves."""
+BANDS = 6
+"""The most methods whose intervals are drawn: those of more hide each other."""
+LINES = 10
+"""The most methods that are drawn one and all: of more, each at the rate that ends best."""
+
+Series = Mapping[str, Any]
+
+
+def figure(summary: Mapping[str, Any]) -> Figure:
+    """Accuracy against rollouts, and what goes with it."""
+    known = {panel["coords"]["measure"]: panel for panel in summary["panels"]}
+    chosen = [known[name] for name in DRAWN if name in known]
+    methods = {s["method"]: s["label"] for panel in chosen for s in panel["series"]}
+    shown = methods
+    if len(methods) > LINES and "sampled" in known:
+        best = _best_rates(known["sampled"]["series"])
+        shown = {method: label for method, label in methods.items() if method in best}
+    colours = looks(shown.items())
+    bands = len(shown) <= BANDS
+    aim = next((m["threshold"] for m in summary["methods"] if m["threshold"] is not None), None)
+    panels = [
+        Panel(
+            panel["title"],
+            Axis("rollouts"),
+            Axis("", percent=panel["coords"]["measure"] in ("sampled", "pass_at_k")),
+            [_line(s, colours[s["label"]], bands) for s in panel["series"] if s["method"] in shown],
+            [aim] if aim is not None and panel["coords"]["measure"] == "sampled" else [],
+        )
+        for panel in chosen
+    ]
+    note = (
+        "Held out: interquartile mean over seeds and its 95% interval; else mean ± standard error"
+        if bands
+        else "Held out: interquartile mean over seeds; else mean. Intervals are in the table"
+    )
+    if len(shown) < len(methods):
+        note = f"Of each method the rate that ends best; the others are in the table. {note}"
+    legend = [(label, colours[label]) for label in shown.values()]
+    return Figure(summary["title"], panels, legend, columns=3 if len(panels) == 3 else 2, note=note)
+
+
+def _best_rates(sampled: Sequence[Series]) -> set[str]:
+    """Of methods that differ in the learning rate alone, the one that ends with the most samples right."""
+    best: dict[str, Series] = {}
+    for series in sampled:
+        parts = series["method"].split(":")
+        name = ":".join(part for part in parts if not part.startswith("learning_rate="))
+        if name not in best or series["mean"][-1] > best[name]["mean"][-1]:
+            best[name] = series
+    return {series["method"] for series in best.values()}
+
+
+def _line(series: Series, look: str, band: bool) -> Mark:
+    middle = series.get("iqm", series["mean"])
+    if not band:
+        return Mark("line", look, series["x"], middle)
+    if "iqm" not in series:
+        return Mark("line", look, series["x"], middle, series["se"])
+    ends = [
+        (y if low is None else low, y if high is None else high)
+        for y, low, high in zip(series["iqm"], series["iqm_low"], series["iqm_high"], strict=True)
+    ]
+    return Mark("line", look, series["x"], series["iqm"], band=ends)

@@ -1,1 +1,0 @@
-"""Results: the store of runs, statistics, tables, figures."""

@@ -1,0 +1,71 @@
+"""What learning curves reach: steps to a threshold, the end of a curve, profiles over settings."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from tpo.stats.intervals import Interval, percentiles, rerun_weights
+
+
+def solved(errors: np.ndarray, threshold: float = 0.01) -> int:
+    """How many seeds end below the threshold."""
+    return int((np.asarray(errors) < threshold).sum())
+
+
+def steps_to(x: np.ndarray, curve: np.ndarray, threshold: float = 0.01) -> int | None:
+    """The first x at which a curve is below the threshold, None where it never is.
+
+    On the mean over seeds this is the paper's "steps to 1%"; on one seed, that seed's.
+    """
+    below = np.flatnonzero(np.asarray(curve) < threshold)
+    return int(x[below[0]]) if len(below) else None
+
+
+def first_reach(x: np.ndarray, curve: np.ndarray, threshold: float) -> float | None:
+    """Where a curve first reaches the threshold from below, on straight lines between its points."""
+    above = np.flatnonzero(np.asarray(curve) >= threshold)
+    if not len(above):
+        return None
+    i = int(above[0])
+    if i == 0:
+        return float(x[0])
+    part = (threshold - curve[i - 1]) / (curve[i] - curve[i - 1])
+    return float(x[i - 1] + part * (x[i] - x[i - 1]))
+
+
+def goal(curve: np.ndarray, share: float) -> float | None:
+    """What lies so far on the way from a curve's start to its end; None where it does not end higher."""
+    start, end = curve[0], curve[-1]
+    return min(float(start + share * (end - start)), float(end)) if end > start else None
+
+
+def seed_steps(x: np.ndarray, curves: np.ndarray, threshold: float = 0.01) -> np.ndarray:
+    """[seeds] each seed's own steps to the threshold; one more than the budget where never."""
+    found = [steps_to(x, curve, threshold) for curve in curves]
+    return np.array([x[-1] + 1 if step is None else step for step in found], float)
+
+
+def tail_length(points: int) -> int:
+    """How many of a curve's last points make "the end": 100, but no more than a tenth."""
+    return max(1, min(100, points // 10))
+
+
+def tail(curves: np.ndarray) -> np.ndarray:
+    """[seeds] the mean over the end of each curve [seeds, points]."""
+    return np.asarray(curves, float)[:, -tail_length(curves.shape[1]) :].mean(1)
+
+
+def performance_profile(strata: Sequence[np.ndarray], taus: np.ndarray) -> np.ndarray:
+    """[taus] the share of runs with an error of at most tau, the mean over settings."""
+    shares = [(np.asarray(x)[:, None] <= taus).mean(0) for x in strata]
+    return np.mean(shares, axis=0)
+
+
+def rerun_steps(x: np.ndarray, curves: np.ndarray, threshold: float = 0.01) -> Interval:
+    """`rerun` for the first x at which the mean curve is below the threshold; infinite for never."""
+    if len(curves) < 2:
+        return Interval(np.nan, np.nan)
+    below = rerun_weights(len(curves)) @ np.asarray(curves, float) < threshold
+    return percentiles(np.where(below.any(1), x[below.argmax(1)], np.inf))

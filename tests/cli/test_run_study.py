@@ -1,0 +1,112 @@
+"""The commands, as a shell calls them."""
+
+import argparse
+
+import pytest
+
+from tpo.cli import compare, demo, run, studies, study_display
+from tpo.reports.summary import summarise
+
+
+def call(module, *words):
+    parser = argparse.ArgumentParser()
+    module.add_parser(parser.add_subparsers())
+    args = parser.parse_args(words)
+    return args.run(args)
+
+
+def test_run_shows_the_table_beside_the_published_numbers(store_dir, capsys):
+    assert call(run, "run", "tabular_single", "--scale", "smoke", "--out", str(store_dir)) == 0
+    out = capsys.readouterr().out
+    assert "One context, a hundred arms" in out
+    assert "undecided: TPO ends with the lowest error" in out
+    assert "late: the error over the last 100 episodes" in " ".join(out.split())
+    summary = next(s for s in summarise(store_dir) if s["name"] == "tabular_single")
+    for row in summary["table"]["rows"]:
+        assert study_display.shown(row["last100"]) in out
+    assert f"tpo report {store_dir}" in out.replace("\n", "")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["termnal"], "Did you mean 'terminal'? Valid names: tabular_single, "),
+        (["terminal", "--horizon", "3"], "--horizon is for a run without a study"),
+        (["terminal", "--only", "H"], "expected KEY=VALUE such as H=7"),
+        (["all", "--methods", "tpo"], "`tpo run all` takes neither"),
+        (["terminal", "--resume", "--out", "nowhere"], "'nowhere' is none"),
+        (["--scale", "quick"], "--scale and --only are parts of a study"),
+    ],
+)
+def test_wrong_words_are_answered_with_the_right_ones(words, message):
+    with pytest.raises(ValueError) as error:
+        call(run, "run", *words)
+    assert message in str(error.value)
+
+
+def test_ctrl_c_keeps_what_is_done_and_says_how_to_go_on(tmp_path, capsys, monkeypatch):
+    from tpo.lab.execution.scheduler import Driver
+
+    def stopped(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Driver, "run", stopped)
+    words = ["run", "talk", "--scale", "smoke", "--out", str(tmp_path / "store")]
+    assert call(run, *words) == 130
+    assert "Run the same command again to go on" in capsys.readouterr().err
+
+
+def test_studies_lists_all_with_runs_and_times(capsys):
+    assert call(studies, "studies") == 0
+    out = capsys.readouterr().out
+    assert "5/5/40" in out
+    assert "Estimates for" in out
+    assert call(studies, "studies", "staleness") == 0
+    assert "protocol is not published; this is ours" in capsys.readouterr().out.replace("\n", " ")
+
+
+def test_compare_ranks_what_was_run_from_the_lowest_error(store_dir, capsys):
+    from tpo.reports.summary import summarise
+
+    words = ["--scale", "smoke", "--methods", "tpo,dg", "--out", str(store_dir)]
+    assert call(compare, "compare", *words) == 0
+    rows = next(s for s in summarise(store_dir) if s["name"] == "compare")["table"]["rows"]
+    assert {row["method"] for row in rows} == {"TPO", "DG"}
+    assert rows[0]["last100"] <= rows[1]["last100"]
+
+
+def test_the_demo_ends_with_its_table_and_the_report(store_dir, capsys):
+    assert call(demo, "demo", "--scale", "smoke", "--out", str(store_dir)) == 0
+    out = capsys.readouterr().out
+    assert "Head to head on a sparse reward" in out
+    assert (store_dir / "report.html").is_file()
+    assert "report.html" in out
+
+
+def test_rows_follow_a_run():
+    import numpy as np
+
+    row = demo.Row(100)
+    assert row.cells == ("", "waiting", "")
+    row.take(20, {"error": np.array([[1.0] * 10 + [0.05] * 10, [1.0] * 20])})
+    assert row.cells[0] == "52.5%"
+    assert row.cells[2] == "1 of 2"
+
+
+def test_plain_lines_come_ten_to_a_run():
+    row = demo.Row(50)
+    told = []
+    for episode in range(1, 51):
+        row.episode = episode
+        told += [episode] if row.due() else []
+    assert told == list(range(5, 51, 5))
+
+
+def test_the_newest_error_skips_what_was_not_measured():
+    import numpy as np
+
+    curves = {"error": np.array([[0.9, 0.8]]), "test_error": np.array([[0.3, np.nan]])}
+    assert study_display.last_error(curves) == pytest.approx(0.3)
+    assert study_display.last_error(
+        {**curves, "test_error": np.full((1, 2), np.nan)}
+    ) == pytest.approx(0.8)

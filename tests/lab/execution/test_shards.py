@@ -1,0 +1,182 @@
+"""Seeds run apart and joined are the seeds run together, however they were divided."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from tpo.lab import studies
+from tpo.lab.execution.inline import Here
+from tpo.lab.execution.runner import Planned, Request, plan, run
+from tpo.lab.execution.scheduler import Driver
+from tpo.lab.execution.shards import checkpoint, pieces, shares
+from tpo.lab.policies import Transformer
+from tpo.lab.studies.computations import Talk
+from tpo.lab.tasks import Sequences
+from tpo.lab.training import Budget, Cell, Pace, method
+from tpo.lab.training import run as train
+from tpo.storage.store import Snapshot, Store
+
+SEEDS = 5
+
+
+@pytest.fixture(scope="module")
+def planned():
+    (found,) = plan(Request(studies.get_study("tabular_single"), "smoke", SEEDS, ("tpo",)))
+    return found
+
+
+@pytest.fixture(scope="module")
+def whole(planned):
+    return train(planned.job)
+
+
+def same(found, expected):
+    assert found.keys() == expected.keys()
+    for name in expected:
+        np.testing.assert_array_equal(found[name], expected[name], err_msg=name)
+
+
+def ranges(found):
+    return [(piece.job.budget.first_seed, piece.job.budget.seeds) for piece in found]
+
+
+class Split(Here):
+    """The engine of one process, with seeds apart."""
+
+    splits = True
+
+    def __init__(self, size):
+        super().__init__()
+        self.size = size
+
+
+class Noted(Store):
+    """Notes which keys were finished."""
+
+    def finish(self, key, curves):
+        self.finished = [*getattr(self, "finished", []), key]
+        super().finish(key, curves)
+
+
+@pytest.mark.parametrize(("size", "parts"), [(1, 2), (2, 3), (9, 5)])
+def test_any_split_gives_the_same_bits(tmp_path, planned, whole, size, parts):
+    store = Noted(tmp_path / "s")
+    told = []
+    with Driver(Split(size), store, lambda _, state: told.append(state)) as driver:
+        driver.run([planned])
+    same(store.curves(planned.job.key), whole)
+    assert len(store.finished) == parts + 1
+    assert told[-1] is None
+    assert told[-2].episode == planned.episodes
+    same(told[-2].curves, whole)
+    assert [state.episode for state in told[:-1]] == sorted(state.episode for state in told[:-1])
+    assert not store.parts(planned.job.key)
+
+
+def test_a_seed_alone_in_its_piece_rounds_as_in_company(tmp_path):
+    """Alone it would be divided over lanes."""
+    job = Cell(
+        Sequences(3), method("tpo", 3, 4), Budget(8, 6, 2), policy=Transformer(2, 3, 3, width=8)
+    )
+    store = Store(tmp_path / "s")
+    assert [piece.lanes for piece in pieces(job, store, 2)] == [1, 1]
+    with Driver(Split(2), store) as driver:
+        driver.run([Planned({"H": 3}, "tpo", "tpo", job)])
+    same(store.curves(job.key), train(job))
+
+
+def test_seeds_are_divided_evenly(tmp_path, planned):
+    store = Store(tmp_path / "s")
+    assert ranges(pieces(planned.job, store, 2)) == [(0, 3), (3, 2)]
+    assert ranges(pieces(planned.job, store, 9)) == [(seed, 1) for seed in range(SEEDS)]
+    assert [piece.where for piece in pieces(planned.job, store)] == [planned.job.key]
+    later = replace(planned.job, budget=replace(planned.job.budget, first_seed=7))
+    assert ranges(pieces(later, store, 2)) == [(7, 3), (10, 2)]
+
+
+def test_what_was_begun_stays_divided_as_it_was(tmp_path, planned, whole):
+    """One piece is finished, one has a checkpoint, the rest is new: one process ends them all."""
+    store, key = Store(tmp_path / "s"), planned.job.key
+    finished, half, _ = pieces(planned.job, store, 3)
+    assert ranges([finished, half]) == [(0, 2), (2, 2)]
+    store.finish(finished.where, train(finished.job))
+    stop_after(2, half, store)
+    assert ranges(pieces(planned.job, store)) == [(0, 2), (2, 2), (4, 1)]
+    assert ranges(pieces(planned.job, store, 5)) == [(0, 2), (2, 2), (4, 1)]
+    shown = store.so_far(key)  # what the report has meanwhile: four seeds, two episodes
+    same(shown, {name: x[:4, :2] for name, x in whole.items()})
+    told = []
+    with Driver(Here(), store, lambda _, state: told.append(state)) as driver:
+        driver.run([planned])
+    same(store.curves(key), whole)
+    assert told[-2].episode == planned.episodes
+    assert sorted(path.name for path in (store.folder / key).iterdir()) == [
+        "cell.json",
+        "cost.json",
+        "curves.npz",
+    ]
+
+
+def test_pieces_that_are_all_finished_are_joined(tmp_path, planned, whole):
+    store = Store(tmp_path / "s")
+    for piece in pieces(planned.job, store, 2):
+        store.finish(piece.where, train(piece.job))
+    ended = []
+    with Driver(Here(), store, lambda one, state: ended.append(one)) as driver:
+        driver.run([planned])
+    assert ended == [planned]
+    same(store.curves(planned.job.key), whole)
+
+
+def stop_after(episodes, piece, store):
+    """Leave the checkpoint of a run that was stopped there."""
+
+    def stop(progress):
+        if progress.episode == episodes:
+            raise KeyboardInterrupt
+
+    elsewhere = Store(store.folder / "elsewhere")
+    with pytest.raises(KeyboardInterrupt):
+        train(piece.job, elsewhere, stop, Pace(chunk=1))
+    store.save(piece.where, elsewhere.checkpoint(piece.job.key))
+
+
+def test_a_checkpoint_of_all_seeds_is_shared_out(tmp_path, planned, whole):
+    store = Store(tmp_path / "s")
+    stop_after(3, pieces(planned.job, store)[0], store)
+    divided = pieces(planned.job, store, 3)
+    found = [checkpoint(piece, planned.job, store) for piece in divided]
+    assert [saved.episode for saved in found] == [3, 3, 3]
+    assert [saved.state[0].tolist() for saved in found] == [0, 2, 4]  # the first seed of each
+    with Driver(Split(3), store) as driver:
+        driver.run([planned])
+    same(store.curves(planned.job.key), whole)
+
+
+def test_a_checkpoint_of_seeds_computed_together_is_not_divided(tmp_path, planned):
+    store = Store(tmp_path / "s")
+    store.save(planned.job.key, Snapshot(1, {"error": np.zeros((SEEDS, 1))}, [np.arange(SEEDS)]))
+    assert ranges(pieces(planned.job, store, 5)) == [(0, SEEDS)]
+
+
+def test_a_computation_is_one_piece(tmp_path):
+    (piece,) = pieces(Talk(), Store(tmp_path / "s"), 4)
+    assert piece.job == Talk()
+    assert piece.seeds == 1
+
+
+def test_no_piece_is_longer_than_half_a_fair_share(planned):
+    longer = replace(
+        planned.job, budget=replace(planned.job.budget, episodes=10 * planned.episodes)
+    )
+    # 10 of 12 parts of the work in the long job: with 3 workers, half a share is 12/6 = 2 parts
+    assert shares([longer, planned.job, planned.job], 3) == [5, 1, 1]
+    assert shares([Talk()], 3) == [1]
+
+
+def test_a_run_of_one_process_leaves_no_pieces(tmp_path):
+    (planned,) = run(
+        Request(studies.get_study("tabular_single"), "smoke", methods=("pg",)), tmp_path / "s"
+    )
+    assert not (tmp_path / "s" / planned.job.key / "seeds").exists()

@@ -1,0 +1,330 @@
+"""Tasks and scorers: what is asked, how it is scored, and what a bad scorer cannot do."""
+
+import json
+import os
+import runpy
+import time
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from support import ROOT
+
+pytest.importorskip("datasets")
+from tpo.llm import task
+from tpo.llm.rewards.pool import Scoring, text_of
+from tpo.llm.rewards.scorers import contains, exact, gsm8k, last_number, load, number, tagged
+from tpo.llm.runs.evaluation import pass_at
+
+QUIET = pytest.mark.filterwarnings("ignore:a completion could not be scored:RuntimeWarning")
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("so 3 + 4 = 7.", "7"),
+        ("1,234 clips", "1234"),
+        ("minus -2.50", "-2.50"),
+        ("none", None),
+        ("#### 72", "72"),
+    ],
+)
+def test_last_number(text: str, found: str | None) -> None:
+    assert last_number(text) == found
+
+
+def test_scorers_by_hand() -> None:
+    assert number("it is 7.0", "7") == 1
+    assert number("7 or 8", "7") == 0  # the last one counts
+    assert number("no idea", "7") == 0
+    assert gsm8k("thus 72", "48/2 = 24\n#### 72") == 1
+    assert gsm8k("thus 24", "48/2 = 24\n#### 72") == 0
+    assert exact(" Paris ", "paris") == 1
+    assert exact("<answer>Paris</answer> it is", "paris") == 1
+    assert contains("It is Paris, I think", "paris") == 1
+    assert tagged("<answer>1</answer> <answer> 2 </answer>") == "2"
+    with pytest.raises(ValueError, match="holds no number: use the scorer 'exact'"):
+        number("7", "seven")
+    with pytest.raises(ValueError, match=r"unknown scorer 'nubmer'.*module:function"):
+        load({"name": "nubmer"})
+
+
+def test_pass_at_k_by_hand() -> None:
+    assert pass_at(4, 1, 1) == pytest.approx(0.25)
+    assert pass_at(4, 1, 2) == pytest.approx(0.5)  # 1 - C(3,2)/C(4,2) = 1 - 3/6
+    assert pass_at(4, 0, 4) == 0
+    assert pass_at(4, 3, 2) == 1
+    with pytest.raises(ValueError, match="k is 5, expected 1 to 4"):
+        pass_at(4, 1, 5)
+
+
+def test_gym_scores_by_the_dataset_itself() -> None:
+    """chain_sum: the answer scores 1; another number does not."""
+    import reasoning_gym
+
+    made = task(
+        "gym:chain_sum", {"min_terms": 2, "max_terms": 2}, extract="number", size=10, held_out=3
+    )
+    assert len(made.train) == 10
+    assert len(made.held_out) == 3
+    data = reasoning_gym.create_dataset("chain_sum", seed=0, size=13, min_terms=2, max_terms=2)
+    index = made.held_out["index"]
+    assert data[index[0]]["question"] in made.held_out["prompt"][0][0]["content"]
+    right = [f"it is {data[i]['answer']}" for i in index]
+    scoring = made.scoring(workers=1)
+    try:
+        assert scoring(right, index=index) == [1.0] * 3
+        assert max(s or 0 for s in scoring(["it is 123456"] * 3, index=index)) < 0.5
+    finally:
+        scoring.close()
+
+
+def test_no_question_is_both_trained_on_and_held_out() -> None:
+    """Graphs of six vertices are often the same; what is held out is still drawn as the task draws it."""
+    options = {"min_num_vertices": 6, "max_num_vertices": 6}
+    made = task("gym:graph_color", options, size=100, held_out=20)
+    train, held_out = ([p[0]["content"] for p in part["prompt"]] for part in (made.train, made.held_out))  # fmt: skip
+    assert not {*train} & {*held_out}
+    assert len(held_out) == 20
+    assert 0 < len(train) < 100
+    assert list(made.held_out["index"]) == list(range(100, 120))
+    one = {"min_num_vertices": 1, "max_num_vertices": 1}
+    with pytest.raises(ValueError, match="among the 1 different ones that are held out"):
+        task("gym:graph_color", one, size=10, held_out=2)
+
+
+@pytest.mark.parametrize("name", ["graph_color", "knights_knaves"])
+def test_the_papers_gym_tasks(name: str) -> None:
+    made = task(f"gym:{name}", size=4, held_out=2, threshold=0.9)
+    scoring = made.scoring(workers=1)
+    try:
+        scores = scoring(["junk"] * 2, index=made.held_out["index"])
+        assert scores == [0.0, 0.0]  # partial credit for junk is under the threshold
+    finally:
+        scoring.close()
+
+
+def test_without_a_hub_gsm8k_names_the_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    def unreachable(*_: Any, **__: Any) -> Any:
+        raise ConnectionError("Couldn't reach it")
+
+    monkeypatch.setattr("datasets.load_dataset", unreachable)
+    with pytest.raises(OSError, match=r"hub \(Couldn't reach it\): give gsm8k:FOLDER, with train"):
+        task("gsm8k", held_out=2)
+
+
+def test_gsm8k_from_a_folder(tmp_path: Path) -> None:
+    rows = [{"question": f"What is {i} + 1?", "answer": f"{i} + 1\n#### {i + 1}"} for i in range(6)]
+    for part in ("train", "test"):
+        (tmp_path / f"{part}.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    made = task(f"gsm8k:{tmp_path}", held_out=2)
+    assert len(made.train) == 4  # the files hold the same questions, and two of them are held out
+    assert len(made.held_out) == 2
+    scoring = made.scoring(workers=1)
+    try:
+        assert scoring(["1", "1"], answer=made.held_out["answer"]) == [1.0, 0.0]
+    finally:
+        scoring.close()
+
+
+def test_jsonl_errors_name_the_line(tmp_path: Path) -> None:
+    path = tmp_path / "mine.jsonl"
+    with pytest.raises(FileNotFoundError, match=r"mine.jsonl does not exist"):
+        task(str(path))
+    good = b'{"prompt": "a", "answer": "b"}\n'
+    for content, words in {
+        good + b'{"prompt": "a"}\n': "line 2 has no answer",
+        good + b"{oops\n": "line 2 is no JSON",
+        good + b"\n[1]\n": "line 3 holds a list, expected an object",
+        good + b'{"messages": [], "answer": "b"}\n': "line 2 has no prompt: its keys are 'messages', 'answer', expected",
+        good + b'{"prompt": [], "answer": "b"}\n': "line 2: prompt is an empty list",
+        good + b'{"prompt": ["a"], "answer": "b"}\n': "line 2: prompt: message 1 is 'a', expected messages",
+        good + b'{"prompt": [{"from": "user", "content": "a"}], "answer": "b"}\n':
+            "line 2: prompt: message 1 has no 'role', its keys are 'from', 'content': expected",
+        good + b'{"prompt": [{"role": "user", "text": "a"}], "answer": "b"}\n':
+            "line 2: prompt: message 1 has no 'content', its keys are 'role', 'text': expected",
+        good + b'{"prompt": [{"role": "user", "content": null}], "answer": "b"}\n':
+            "line 2: prompt: message 1: content is None, expected text",
+        b'{"prompt": 3, "answer": 4}\n': "line 1: prompt is 3, expected text or a list",
+        b'{"prompt": "caf\xe9", "answer": "b"}\n': "is no UTF-8 text",
+        good: "holds 1 of at least 2 prompts",
+        good + b'{"prompt": "c", "answer": "d"}\n': "held_out is 100: set held_out to at most 1",
+    }.items():  # fmt: skip
+        path.write_bytes(content)
+        with pytest.raises(ValueError, match=f"mine.jsonl,? (has 2 prompts and )?{words}"):
+            task(str(path))
+
+
+def test_unknown_tasks_and_options_name_themselves() -> None:
+    with pytest.raises(ValueError, match="unknown task 'gsm9k'.*gym:chain_sum"):
+        task("gsm9k")
+    with pytest.raises(ValueError, match="no dataset 'chian_sum'. Did you mean 'chain_sum'?"):
+        task("gym:chian_sum")
+    with pytest.raises(ValueError, match=r"task_options do not fit gym:chain_sum.*takes min_terms"):
+        task("gym:chain_sum", {"min_term": 2})
+    with pytest.raises(ValueError, match=r"max_terms must be >= min_terms"):
+        task("gym:chain_sum", {"min_terms": 3, "max_terms": 2})
+
+
+@pytest.fixture
+def moody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A user's scorer in a module of their own that does everything wrong."""
+    (tmp_path / "moody_scorer.py").write_text(
+        "import os, time\n"
+        "print('hello from the import')\n"
+        "def score(completion, answer):\n"
+        "    print('between the answers')\n"
+        "    if completion == 'raise': raise KeyError('x')\n"
+        "    if completion == 'hang': time.sleep(60)\n"
+        "    if completion == 'exit': os._exit(3)\n"
+        "    return {'none': None, 'nan': float('nan'), 'inf': float('inf')}.get(completion, float(completion == answer))\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
+    return "moody_scorer:score"
+
+
+@QUIET
+def test_a_scorer_that_raises_hangs_or_returns_nonsense_is_counted_and_left_out(moody: str) -> None:
+    scoring = Scoring({"name": moody}, timeout=2.0, workers=2)
+    completions = ["good", "raise", "hang", "none", "nan", "inf", "exit", "good", "bad", "good"]
+    start = time.perf_counter()
+    try:
+        scores = scoring(completions, answer=["good"] * 10)
+    finally:
+        scoring.close()
+    assert time.perf_counter() - start < 40  # it did not wait for the one that sleeps for a minute
+    assert scores == [1.0, None, None, None, None, None, None, 1.0, 0.0, 1.0]
+    assert scoring.failures.counts == {"raised": 2, "hung": 1, "no finite number": 3}
+
+
+def test_the_first_failure_of_a_kind_is_reported(moody: str) -> None:
+    scoring = Scoring({"name": moody}, workers=1)
+    try:
+        with pytest.warns(
+            RuntimeWarning, match=r"raised: KeyError: 'x'.*left out of its group"
+        ) as seen:
+            scoring(["raise", "raise"], answer=["", ""])
+    finally:
+        scoring.close()
+    assert len(seen) == 1
+
+
+@QUIET
+def test_a_scorer_that_cannot_be_imported_stops_nothing() -> None:
+    scoring = Scoring({"name": "no_such_module:score"}, workers=1)
+    assert scoring(["a"], answer=["a"]) == [None]
+    assert scoring.failures.total == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("named", None),
+        ("alone", r"own_scorer:alone does not take \(completion, answer\) by position: too many"),
+        (
+            "three",
+            r"own_scorer:three does not take \(completion, answer\) by position: 3 is not a callable",
+        ),
+        ("absent", "has no attribute 'absent'"),
+    ],
+)
+def test_a_scorer_is_called_by_position_and_checked_before_a_run(
+    name: str, words: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "own_scorer.py").write_text(
+        "def named(said, wanted): return said == wanted\ndef alone(said): return 1\nthree = 3\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
+    scoring = Scoring({"name": f"own_scorer:{name}"}, workers=1)
+    try:
+        if words is None:
+            scoring.check()
+            assert scoring(["a", "b"], answer=["a", "a"]) == [1.0, 0.0]
+            more = Scoring(scoring.scorer, ("answer", "level"), workers=1)
+            with pytest.raises(ValueError, match=r"does not take \(completion, answer, level\)"):
+                more.check()
+        else:
+            with pytest.raises(ValueError, match=words):
+                scoring.check()
+    finally:
+        scoring.close()
+
+
+def test_scoring_options() -> None:
+    with pytest.raises(ValueError, match="timeout is 0, expected seconds above 0"):
+        Scoring({"name": "exact"}, timeout=0)
+    with pytest.raises(ValueError, match="workers is 0"):
+        Scoring({"name": "exact"}, workers=0)
+    conversation: list[dict[str, Any]] = [{"role": "assistant", "content": "hi"}]
+    assert text_of(conversation) == "hi"
+    assert text_of([]) == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "check"),
+    [
+        ("sort", {"length": 3}, lambda q, a: sorted(q.split(), key=int) == a.split() and len(a.split()) == 3),
+        ("subtract", {}, lambda q, a: eval(q) == int(a) >= 0),
+        ("add", {}, lambda q, a: eval(q) == int(a.rpartition("= ")[2]) and eval(a.replace(" = ", "==").replace(", ", " and "))),
+        ("digits", {}, lambda q, a: sum(map(int, q.split())) == int(a)),
+        ("reverse", {"length": 5}, lambda q, a: q == a[::-1] and len(a) == 5),
+        ("count", {}, lambda q, a: len(a.split()) == int(q.split()[2]) - int(q.split()[0]) + 1),
+    ],
+)  # fmt: skip
+def test_toys_ask_what_they_answer(name: str, options: dict[str, Any], check: Any) -> None:
+    made = task(f"toy:{name}", options, size=40, held_out=10)
+    for part in (made.train, made.held_out):
+        for row in part:
+            question = row["prompt"][-1]["content"].rpartition(". ")[2]
+            assert check(question, row["answer"]), (question, row["answer"])
+            assert [turn["role"] for turn in row["prompt"]] == ["user", "assistant"] * 2 + ["user"]
+    asked = [str(p[-1]) for part in (made.train, made.held_out) for p in part["prompt"]]
+    shown = {str(turn) for turn in made.train[0]["prompt"][:-1]}
+    assert len({*asked}) == 50
+    assert not shown & {*asked}
+    assert made.scoring().scorer["name"] == "exact"
+
+
+def test_a_toy_that_cannot_be_made_says_why() -> None:
+    with pytest.raises(ValueError, match=r"unknown toy task 'sotr'.*sort"):
+        task("toy:sotr")
+    with pytest.raises(ValueError, match=r"task_options do not fit toy:sort.*lenght"):
+        task("toy:sort", {"lenght": 3, "examples": 0})
+    with pytest.raises(ValueError, match="task_options hold examples -1, expected a whole number"):
+        task("toy:sort", {"examples": -1})
+    with pytest.raises(
+        ValueError, match="toy:digits has 79 different questions .*ask for 2100: lower them"
+    ):
+        task("toy:digits", {"length": 2})
+
+
+def test_the_small_model_writes_as_the_toy_asks() -> None:
+    """Every question and answer is read letter by letter, whatever words the letters make."""
+    pytest.importorskip("tokenizers")
+    path = ROOT / "examples" / "small_model.py"
+    own = runpy.run_path(str(path))
+    tokenizer = own["tokenizer"]()
+    asked = task("toy:reverse", size=50, held_out=1, options={"length": 5, "examples": 0}).train
+    for row in asked:
+        ids = tokenizer.apply_chat_template(
+            row["prompt"], add_generation_prompt=True, return_dict=False
+        )
+        assert len(ids) == 1 + 1 + 1 + 5 + 1
+        assert tokenizer.decode(tokenizer.encode(row["answer"])) == row["answer"]
+    for question, answer in own["examples"](Random(0), 5, 0):
+        letters = question[-10:-5]
+        assert sorted(letters) == sorted(answer.removesuffix("<end>"))
+        assert len(tokenizer.encode(question + answer)) == 9 + 6
+    assert len(tokenizer.encode("thers")) == 5
+
+
+def test_toys_of_unequal_difficulty() -> None:
+    with pytest.raises(
+        ValueError,
+        match=r"toy:sort \(spread is 4, expected 0 to 3.*it takes length, spread, examples",
+    ):
+        task("toy:sort", {"spread": 4})
+    asked = task("toy:reverse", {"length": 4, "spread": 2, "examples": 0}, size=60, held_out=1)
+    assert {len(answer) for answer in asked.train["answer"]} == {2, 3, 4, 5, 6}

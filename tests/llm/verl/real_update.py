@@ -1,0 +1,247 @@
+"""verl's own trainer, queue, worker and FSDP engine on the CPU, one process: every optimiser step's gradient
+beside the objective's over whole groups in float64. A line of JSON for each run, which is the groups whose
+scores differ, and a list of overrides: `python real_update.py FOLDER '[[0, 1, 2, 3], ["key=value", ...]]' ...`
+"""
+
+import json
+import os
+import socket
+import sys
+
+import cpu_platform
+import ray
+import torch
+import transfer_queue as tq
+from configs import composed
+from omegaconf import OmegaConf
+from transformers import AutoModelForCausalLM
+from verl.trainer.ppo.v1 import PPOTrainer, get_trainer_cls
+from verl.utils.tensordict_utils import list_of_dict_to_tensordict
+from verl.workers.engine_workers import ActorRolloutRefWorker
+
+import tpo
+
+PROMPTS, K, VOCABULARY = 4, 4, 32
+
+
+def options(folder):
+    return (
+        f"actor_rollout_ref.model.path={folder}",
+        f"data.train_batch_size={PROMPTS}",
+        f"actor_rollout_ref.rollout.n={K}",
+        "+actor_rollout_ref.model.override_config.attn_implementation=eager",
+        "actor_rollout_ref.model.use_remove_padding=False",
+        "actor_rollout_ref.model.enable_gradient_checkpointing=False",
+        "actor_rollout_ref.actor.strategy=fsdp2",
+        "actor_rollout_ref.actor.fsdp_config.model_dtype=fp32",
+        "actor_rollout_ref.actor.fsdp_config.dtype=float32",
+        "+actor_rollout_ref.actor.fsdp_config.mixed_precision={param_dtype: fp32}",
+        "actor_rollout_ref.actor.fsdp_config.use_torch_compile=False",
+        "actor_rollout_ref.actor.use_dynamic_bsz=True",
+        "actor_rollout_ref.rollout.log_prob_use_dynamic_bsz=True",
+        "actor_rollout_ref.actor.ppo_max_token_len_per_gpu=160",
+        "actor_rollout_ref.rollout.log_prob_max_token_len_per_gpu=160",
+        "actor_rollout_ref.actor.optim.lr=1e-2",
+        "actor_rollout_ref.actor.optim.total_training_steps=10",
+        "actor_rollout_ref.actor.grad_clip=1e9",
+        "actor_rollout_ref.actor.ppo_mini_batch_size=4",
+        "trainer.n_gpus_per_node=1",
+    )
+
+
+def rows(draw, informative):
+    """One session of one group is lost, so that verl pads; one has no score. Others score 0."""
+    found = []
+    for g in range(PROMPTS):
+        prompt = torch.randint(2, VOCABULARY, (3 + g,), generator=draw)
+        for k in range(K - (g == 0)):
+            response = torch.randint(2, VOCABULARY, (2 + (5 * g + 3 * k) % 7,), generator=draw)
+            score = float("nan") if (g, k) == (1, 2) else float((g + k) % 2 and g in informative)
+            found.append((f"uid{g}", k, prompt, response, score))
+    return found
+
+
+def fields(uid, prompt, response, mask, score):
+    """One row as verl's agent loop stores it."""
+    ids = torch.cat([prompt, response])
+    rewards = torch.zeros(len(response))
+    rewards[-1] = score
+    return {
+        "uid": uid,
+        "prompts": prompt,
+        "responses": response,
+        "response_mask": mask,
+        "loss_mask": mask,
+        "input_ids": ids,
+        "position_ids": torch.arange(len(ids)),
+        "attention_mask": torch.ones_like(ids),
+        "rm_scores": rewards,
+        "rollout_log_probs": torch.zeros(len(response)),
+        "num_turns": 2,
+    }
+
+
+def chosen_by_policy(response):
+    """1 but on the second token, which stands for a tool's answer."""
+    return (torch.arange(len(response)) != 1).long()
+
+
+def put(found):
+    """As verl's agent loop does."""
+    stored = [fields(uid, x, y, chosen_by_policy(y), score) for uid, _, x, y, score in found]
+    return tq.kv_batch_put(
+        keys=[f"{uid}_{k}_0" for uid, k, *_ in found],
+        partition_id="train",
+        fields=list_of_dict_to_tensordict(stored),
+        tags=[
+            {"status": "success", "prompt_len": len(x), "seq_len": len(x) + len(y)}
+            for _, _, x, y, _ in found
+        ],
+    )
+
+
+class Exact:
+    """The objective over whole groups, on a float64 copy of the model."""
+
+    def __init__(self, folder, found, objective):
+        self.model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float64)
+        self.found, self.objective = found, objective
+        T = max(len(row[3]) for row in found)
+        at = {(row[0], row[1]): i for i, row in enumerate(found)}
+        self.at = [[at.get((f"uid{g}", k)) for k in range(K)] for g in range(PROMPTS)]
+        mask = torch.zeros(PROMPTS, K, T, dtype=torch.bool)
+        scores = torch.full((PROMPTS, K), torch.nan, dtype=torch.float64)
+        for g, k, i in self._cells():
+            n = len(found[i][3])
+            mask[g, k, :n] = chosen_by_policy(found[i][3]) != 0
+            scores[g, k] = found[i][4]
+        with torch.no_grad():
+            old = self.log_probs(T)
+        valid = scores.isfinite()
+        group = tpo.Groups(old, torch.where(valid, scores, 0.0), mask=mask, valid=valid)
+        self.prepared, self.T, self.old = objective.prepare(group), T, old
+
+    def _cells(self):
+        return [
+            (g, k, i) for g in range(PROMPTS) for k in range(K) if (i := self.at[g][k]) is not None
+        ]
+
+    def log_probs(self, T):
+        """[B, K, T]"""
+        cells = {}
+        for g, k, i in self._cells():
+            _, _, prompt, response, _ = self.found[i]
+            logits = self.model(torch.cat([prompt, response])[None]).logits[0]
+            log_p = logits.log_softmax(-1)[len(prompt) - 1 : -1]
+            own = log_p.gather(-1, response[:, None])[:, 0]
+            cells[g, k] = torch.nn.functional.pad(own, (0, T - len(own)))
+        zero = torch.zeros(T, dtype=torch.float64)
+        return torch.stack(
+            [torch.stack([cells.get((g, k), zero) for k in range(K)]) for g in range(PROMPTS)]
+        )
+
+    def gradient(self, weights, groups, scale):
+        """Of `scale` times the loss, by the log-probs of these groups only."""
+        self.model.load_state_dict({k: w.double() for k, w in weights.items()})
+        self.model.zero_grad()
+        new = self.log_probs(self.T)
+        own = torch.zeros(PROMPTS, 1, 1, dtype=torch.bool)
+        own[groups] = True
+        loss = self.objective.loss(torch.where(own, new, new.detach()), self.prepared)
+        (scale * loss).backward()
+        return {k: p.grad.clone() for k, p in self.model.named_parameters()}
+
+
+def plain(tensor):
+    return (tensor.full_tensor() if hasattr(tensor, "full_tensor") else tensor).detach().clone()
+
+
+def started():
+    """One process as verl's controller and its one worker."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    os.environ.update(
+        RANK="0", WORLD_SIZE="1", MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port), LOCAL_RANK="0"
+    )
+    torch.set_num_threads(1)
+    cpu_platform.use()
+    torch.distributed.init_process_group("gloo")
+    ray.init(address="local", num_cpus=4, include_dashboard=False, log_to_driver=False)
+    tq.init(OmegaConf.create({"backend": {"SimpleStorage": {"num_data_storage_units": 1}}}))
+
+
+def trainer_with_worker(config):
+    trainer = get_trainer_cls("tpo")(config=config)
+    worker = ActorRolloutRefWorker(config.actor_rollout_ref, role="actor")
+    worker.init_model()
+    worker._dispatch_info = {"actor": [0]}
+    trainer.actor_rollout_wg, trainer.global_steps, trainer.distillation_config = worker, 1, None
+    trainer.tokenizer = type("Tokenizer", (), {"eos_token_id": 1})()
+    return trainer, worker.actor.engine
+
+
+def updated(folder, informative, overrides):
+    config = composed(*options(folder), *overrides)
+    OmegaConf.resolve(config)
+    trainer, engine = trainer_with_worker(config)
+    found = rows(torch.Generator().manual_seed(0), informative)
+    exact = Exact(folder, found, trainer.objective)
+    steps, taken = [], []
+    step, update = engine.optimizer_step, PPOTrainer._update_actor
+
+    def watched(*args):
+        named = dict(engine.module.named_parameters())
+        steps.append(
+            [
+                {k: plain(x) for k, x in kind}
+                for kind in (named.items(), ((k, p.grad) for k, p in named.items()))
+            ]
+        )
+        return step(*args)
+
+    def noted(self, batch, metrics):
+        taken.append(sorted({int(key[3]) for key in batch.keys if not key.startswith("pad")}))
+        return update(self, batch, metrics)
+
+    engine.optimizer_step, PPOTrainer._update_actor = watched, noted
+    before = {k: plain(p) for k, p in engine.module.named_parameters()}
+    metrics = {}
+    batch = trainer._balance_batch(put(found), metrics=metrics)
+    padding = sum(key.startswith("pad") for key in batch.keys)
+    batch = trainer._compute_old_log_prob(batch, metrics)
+    batch = trainer._compute_advantage(batch, metrics)
+    stored = tq.kv_batch_get(keys=batch.keys, partition_id="train", select_fields=["rm_scores"])
+    trainer._update_actor(batch, metrics)
+    tq.kv_clear(keys=batch.keys, partition_id="train")
+    PPOTrainer._update_actor = update
+
+    errors, sizes = [], []
+    for (weights, gradients), groups in zip(steps, taken, strict=True):
+        wanted = exact.gradient(weights, groups, trainer.updates.parts)
+        sizes.append(size(wanted))
+        error = size({k: gradients[k].double() - w for k, w in wanted.items()})
+        errors.append(error / max(sizes[-1], 1e-9))
+    after = {k: plain(p) for k, p in engine.module.named_parameters()}
+    return {
+        "errors": errors,
+        "sizes": sizes,
+        "groups": taken,
+        "padding": padding,
+        "moved": size({k: w - before[k] for k, w in after.items()}),
+        "silent": metrics["tpo/silent_steps"],
+        "finite": bool(stored["rm_scores"].values().isfinite().all()),
+        "metrics": sorted(metrics),
+    }
+
+
+def size(tensors):
+    return sum(float(x.square().sum()) for x in tensors.values()) ** 0.5
+
+
+if __name__ == "__main__":
+    started()
+    for run in sys.argv[2:]:
+        print("RESULT", json.dumps(updated(sys.argv[1], *json.loads(run))))
+    tq.close()
+    ray.shutdown()

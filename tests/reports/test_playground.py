@@ -1,0 +1,265 @@
+"""The playground in Chromium: what it shows equals the library's numbers, by mouse and by keyboard."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tpo
+from support import playground_cases as numbers
+from tpo import reports
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return reports.write_playground(tmp_path_factory.mktemp("play") / "playground.html")
+
+
+@pytest.fixture
+def page(tab: Any, written: Path) -> Any:
+    tab.open(written).wait_for_selector("html[data-ready] [data-push]")
+    yield tab.page
+    assert tab.errors == []
+    assert tab.requests == [written.as_uri()]
+
+
+def shown(page: Any, kind: str) -> np.ndarray:
+    """The numbers behind the bars of p_old ("old"), p ("now") or q ("goal")."""
+    values = page.locator(f"[data-shown={kind}]").evaluate_all(
+        "all => all.map(e => +e.dataset.value)"
+    )
+    return np.asarray(values)
+
+
+def pushes(page: Any) -> dict[str, np.ndarray]:
+    found = page.locator("[data-push]").evaluate_all(
+        "all => all.map(e => [e.dataset.push, e.dataset.values])"
+    )
+    return {name: np.asarray(json.loads(values)) for name, values in found}
+
+
+def case_of(page: Any) -> dict[str, Any]:
+    """The state as a case for the library."""
+    state = page.evaluate("tpo.playground.state")
+    return {
+        key: state[key]
+        for key in ("name", "pOld", "scores", "lengths", "options", "step", "epochs")
+    }
+
+
+def check(page: Any) -> None:
+    """All that is shown, beside the library."""
+    case = case_of(page)
+    path = numbers.descent(case)
+    np.testing.assert_allclose(shown(page, "old"), case["pOld"], atol=1e-12)
+    np.testing.assert_allclose(shown(page, "now"), path["p"][-1], atol=1e-6)
+    fitted = case["name"] if case["name"] in numbers.TARGETS else "tpo"
+    q, P = numbers.fitted({**case, "name": fitted}, np.log(path["p"][-1]))
+    np.testing.assert_allclose(shown(page, "goal"), q, atol=1e-6)
+    np.testing.assert_allclose(shown(page, "fit"), P, atol=1e-6)
+    here = np.log(
+        case["pOld"] if page.evaluate("tpo.playground.state.at") == "old" else path["p"][-1]
+    )
+    for name, push in pushes(page).items():
+        expected = numbers.push({**case, "name": name}, here)
+        np.testing.assert_allclose(push, expected, atol=1e-6, err_msg=name)
+
+
+def press(page: Any, selector: str, *keys: str) -> None:
+    page.locator(selector).focus()
+    for key in keys:
+        page.keyboard.press(key)
+
+
+def test_it_opens_on_the_talks_rare_failure(page: Any) -> None:
+    push = pushes(page)["tpo"]
+    np.testing.assert_allclose(push, tpo.diagnostics.population.rare_failure(), atol=1e-6)
+    assert "45 times" in page.locator(".results .live").text_content()
+    check(page)
+
+
+@pytest.mark.parametrize(
+    "preset", ["three candidates", "rare success", "all fail", "graded scores", "unequal lengths"]
+)
+def test_every_example_equals_the_library(page: Any, preset: str) -> None:
+    page.get_by_role("button", name=preset).click()
+    page.get_by_role("button", name="all objectives").click()
+    assert len(pushes(page)) >= 20
+    check(page)
+    page.get_by_role("button", name="at p, after the epochs").click()
+    check(page)
+
+
+@pytest.mark.parametrize(
+    "objective", ["grpo", "ppo", "dg", "lpo_reverse", "tpo_no_anchor", "tpo_outcomes", "gspo"]
+)
+def test_following_an_objective_equals_the_library(page: Any, objective: str) -> None:
+    page.get_by_role("button", name="unequal lengths").click()
+    page.locator("#objective").select_option(objective)
+    for score in ("mean", "ratio", "mean_ratio", "sum"):
+        page.locator("#score").select_option(score)
+        check(page)
+
+
+def test_the_fitted_distribution_is_shown_where_it_is_not_p(page: Any) -> None:
+    assert not page.locator("[data-shown=fit]").first.is_visible()
+    page.locator("#score").select_option("ratio")
+    assert page.locator("[data-shown=fit]").first.is_visible()
+    page.locator("[data-dial=epochs]").focus()
+    page.keyboard.press("Home")
+    np.testing.assert_allclose(shown(page, "fit"), 0.25)  # at the snapshot every ratio is 1
+
+
+def test_every_dial_works_by_keyboard(page: Any) -> None:
+    page.locator("[data-push=grpo]").focus()
+    page.keyboard.press("Enter")
+    assert page.locator("[data-push=grpo]").get_attribute("aria-pressed") == "true"
+    assert page.evaluate("document.activeElement.dataset.push") == "grpo"
+    for dial in ("eta", "step", "epochs", "clip", "beta", "gateTemperature"):
+        before = {**case_of(page), **case_of(page)["options"]}[dial]
+        press(page, f"[data-dial={dial}]", "ArrowRight", "ArrowRight")
+        after = {**case_of(page), **case_of(page)["options"]}[dial]
+        assert after > before, dial
+        check(page)
+
+
+def test_p_old_is_set_by_keyboard_and_stays_a_distribution(page: Any) -> None:
+    before = shown(page, "old")
+    press(page, "[data-slider='3']", *["ArrowRight"] * 10)
+    after = shown(page, "old")
+    assert after[3] == pytest.approx(before[3] + 0.1, abs=0.02)
+    assert after.sum() == pytest.approx(1)
+    np.testing.assert_allclose(
+        after[:3] / after[:3].sum(), before[:3] / before[:3].sum(), atol=1e-9
+    )
+    press(page, "[data-slider='0']", "End")
+    assert shown(page, "old").min() > 0
+    check(page)
+
+
+def test_p_old_is_set_by_dragging(page: Any) -> None:
+    slider = page.locator("[data-slider='0']")
+    box = slider.bounding_box()
+    page.mouse.move(box["x"] + 0.72 * box["width"], box["y"] + box["height"] / 2)
+    page.mouse.down()
+    page.mouse.move(box["x"] + 0.3 * box["width"], box["y"] + box["height"] / 2, steps=4)
+    page.mouse.up()
+    assert shown(page, "old")[0] == pytest.approx(0.3, abs=0.08)
+    check(page)
+
+
+@pytest.mark.parametrize("K", [2, 8])
+def test_the_number_of_candidates_can_change(page: Any, K: int) -> None:
+    page.locator(f".choice button[data-value='{K}']").click()
+    assert len(shown(page, "old")) == K
+    assert shown(page, "old").sum() == pytest.approx(1)
+    page.locator("[data-score='1']").fill("-2.5")
+    page.locator("[data-length='1']").fill("12")
+    assert case_of(page)["scores"][1] == -2.5
+    assert case_of(page)["lengths"][1] == 12
+    check(page)
+
+
+def test_the_simplex_moves_p_old_by_mouse_and_by_keyboard(page: Any) -> None:
+    page.get_by_role("button", name="three candidates").click()
+    triangle = page.locator("svg.draggable")
+    assert triangle.locator(".mark").count() == 3
+    before = shown(page, "old")
+    press(page, "svg.draggable", "ArrowUp", "ArrowUp")
+    lifted = shown(page, "old")
+    assert lifted[0] > before[0]
+    assert lifted.sum() == pytest.approx(1)
+    handle = triangle.locator(".mark.old circle").bounding_box()
+    page.mouse.move(handle["x"] + 5, handle["y"] + 5)
+    page.mouse.down()
+    page.mouse.move(handle["x"] + 65, handle["y"] + 5, steps=4)
+    page.mouse.up()
+    moved = shown(page, "old")
+    assert moved[2] > lifted[2] + 0.05
+    assert moved[0] == pytest.approx(lifted[0], abs=0.02)
+    check(page)
+    page.get_by_role("button", name="all fail").click()
+    assert not triangle.is_visible()
+
+
+def test_the_lines_of_python_give_the_push_that_is_shown(page: Any, capsys: Any) -> None:
+    page.get_by_role("button", name="unequal lengths").click()
+    page.get_by_role("button", name="all objectives").click()
+    for name in (
+        "tpo",
+        "tpo_outcomes",
+        "lpo",
+        "grpo",
+        "grpo_token",
+        "grpo_no_kl",
+        "ppo",
+        "dg",
+        "reinforce",
+        "rloo",
+    ):
+        page.locator("#objective").select_option(name)
+        scope: dict[str, Any] = {}
+        exec(page.locator("pre.snippet").text_content(), scope)
+        np.testing.assert_allclose(scope["push"], pushes(page)[name], atol=1e-6, err_msg=name)
+    assert capsys.readouterr().out.count("[") == 10
+
+
+def test_the_clip_wall_and_the_share_equal_the_library(page: Any) -> None:
+    press(page, "input[aria-label='p of the success']", "ArrowRight", "ArrowRight", "ArrowRight")
+    p, clip, wall, *targets = json.loads(page.locator(".talk .live").get_attribute("data-values"))
+    assert p > 0.01
+    exact = tpo.diagnostics.population.clip_bound(p, clip)
+    np.testing.assert_allclose([wall, *targets], [exact.clipped, *exact.target.values()], atol=1e-6)
+    press(page, "input[aria-label='actions']", "ArrowRight", "ArrowRight")
+    rows = json.loads(page.locator(".talk [data-values]").last.get_attribute("data-values"))
+    expected = tpo.diagnostics.population.gradient_share(arms=12)
+    for row in rows:
+        ours = (row["coefficient"], row["gradient"])
+        np.testing.assert_allclose(ours, expected[row["method"]], atol=1e-6)
+    assert page.locator(".talk text.value").first.text_content() == "1"
+
+
+def test_a_state_travels_in_the_address(page: Any, tab: Any, written: Path) -> None:
+    page.get_by_role("button", name="unequal lengths").click()
+    page.locator("#objective").select_option("lpo_reverse")
+    page.locator("#score").select_option("mean")
+    press(page, "[data-dial=eta]", "ArrowRight", "ArrowRight")
+    page.locator("#link").click()
+    sent, before = page.url, case_of(page)
+    page.goto("about:blank")
+    page.goto(sent)
+    page.wait_for_selector("html[data-ready] [data-push]")
+    after = case_of(page)
+    for key in ("name", "scores", "lengths", "epochs"):
+        assert after[key] == before[key]
+    assert after["options"].pop("score") == before["options"].pop("score") == "mean"
+    assert after["options"] == pytest.approx(before["options"], rel=1e-6)
+    assert page.locator("#score").input_value() == "mean"
+    check(page)
+    tab.requests[:] = [written.as_uri()]
+
+
+@pytest.mark.parametrize(
+    "hostile",
+    ["p=1;s=0;n=1", "p=.5,.5;s=0,x;n=1,1", "p=.5,-1;s=0,1;n=1,1", "=;;=="],
+)
+def test_an_address_that_makes_no_sense_is_left_alone(page: Any, hostile: str) -> None:
+    page.evaluate("h => { location.hash = '#playground:' + h }", hostile)
+    page.wait_for_timeout(50)
+    assert case_of(page)["pOld"] == [0.72, 0.144, 0.12, 0.016]
+    assert case_of(page)["name"] == "tpo"
+    check(page)
+
+
+def test_an_address_cannot_name_what_is_no_objective(page: Any) -> None:
+    words = "p=.5,.5;s=0,1;n=1,1;objective=__proto__;score=constructor;eta=1e999;epochs=1e9"
+    page.evaluate("h => { location.hash = '#playground:' + h }", words)
+    page.wait_for_function("tpo.playground.state.pOld.length === 2")
+    case = case_of(page)
+    assert (case["name"], case["options"]["score"], case["options"]["eta"]) == ("tpo", "", 1)
+    assert case["epochs"] == 64
+    check(page)
