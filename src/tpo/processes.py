@@ -1,6 +1,6 @@
-"""A process of our own at the other end of a pipe: a method's name and arguments in, its answer out.
+"""A worker process behind a pipe: it gets a method's name and arguments, and sends back the result.
 
-It never hears Ctrl-C, which is for whoever started it, and it ends when that one does.
+It ignores Ctrl-C, which its parent handles, and it ends when its parent ends.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ class Lost(NamedTuple):
 
 
 class Failed(NamedTuple):
-    """The answer of a worker whose job raised."""
+    """The answer of a worker whose method raised."""
 
     kind: str
     message: str
     trace: str
 
     def error(self, title: str) -> Exception:
-        """What to raise where the job was given: the user's own mistakes in one line, ours in full."""
+        """The error to raise in the parent: a user's mistake in one line, any other with its traceback."""
         for kind in (ValueError, TypeError, OSError, ModuleNotFoundError):
             if self.kind == kind.__name__:
                 return kind(f"{title}: {self.message}")
@@ -46,17 +46,17 @@ class ProcessWorker:
         context = multiprocessing.get_context("spawn")
         self.connection, theirs = context.Pipe()
         self.process = context.Process(target=_serve, args=(theirs, make, arguments), daemon=True)
-        with _deaf():
+        with _ignoring_interrupts():
             self.process.start()
         theirs.close()
 
     def send(self, method: str, *arguments: Any) -> None:
-        """Ask for a method; what was asked before is answered before."""
-        with contextlib.suppress(OSError):  # a dead worker says so when it is asked for the answer
+        """Call a method; calls are answered in their order."""
+        with contextlib.suppress(OSError):  # `receive` reports a dead worker
             self.connection.send((method, arguments))
 
     def receive(self) -> Any:
-        """The next answer; `Lost` where the process died, `Failed` where the method raised."""
+        """The next answer; `Lost` if the process died, `Failed` if the method raised."""
         try:
             return self.connection.recv()
         except (EOFError, OSError):
@@ -65,7 +65,7 @@ class ProcessWorker:
             return Lost(f"killed by signal {-code}" if code < 0 else f"exit status {code}")
 
     def end(self) -> None:
-        """Kill it; whatever it did since its last answer is gone."""
+        """Kill the process; its work since the last answer is lost."""
         self.connection.close()
         self.process.kill()
         self.process.join()
@@ -74,13 +74,13 @@ class ProcessWorker:
 def first_ready(
     workers: Sequence[ProcessWorker], timeout: float | None = None
 ) -> ProcessWorker | None:
-    """One of these whose answer is there, or None after so many seconds."""
+    """One of these that has answered, or None after `timeout` seconds."""
     ready = wait_for([worker.connection for worker in workers], timeout)
     return next((worker for worker in workers if worker.connection in ready), None)
 
 
 def answered(method: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
-    """What the method returns, or in plain words that it raised."""
+    """What the method returns, or `Failed` if it raises."""
     try:
         return method(*arguments)
     except Exception as error:
@@ -88,8 +88,8 @@ def answered(method: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
 
 
 def _serve(connection: Connection, make: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
-    """A worker's life: answer what is asked, until nobody is there to ask."""
-    threading.Thread(target=_leave_with_the_driver, daemon=True).start()
+    """The main loop of a worker process: answer calls until the pipe closes."""
+    threading.Thread(target=_exit_with_parent, daemon=True).start()
     own = make(*arguments)
     with contextlib.suppress(EOFError, OSError):
         while True:
@@ -97,16 +97,16 @@ def _serve(connection: Connection, make: Callable[..., Any], arguments: tuple[An
             connection.send(answered(getattr(own, method), given))
 
 
-def _leave_with_the_driver() -> None:
-    driver = multiprocessing.parent_process()
-    if driver:
-        driver.join()
+def _exit_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent:
+        parent.join()
         os._exit(1)
 
 
 @contextlib.contextmanager
-def _deaf() -> Iterator[None]:
-    """What is started meanwhile never hears Ctrl-C: its driver does, and tells it."""
+def _ignoring_interrupts() -> Iterator[None]:
+    """Processes started in this block ignore Ctrl-C: their parent handles it."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -26,7 +26,7 @@ def test_the_optimiser_is_the_papers_or_the_one_that_is_named(capsys, tmp_path, 
 
 def test_nothing_asked_for_is_nothing_run(capsys):
     assert main(["run"]) == 2
-    assert "name a study (`tpo studies` lists them), or make one cell" in capsys.readouterr().err
+    assert "name a study (`tpo studies` lists them), or give the methods" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ def test_run_shows_the_table_beside_the_published_numbers(store_dir, capsys):
     assert "late: the error over the last 100 episodes" in " ".join(out.split())
     summary = next(s for s in summarise(store_dir) if s["name"] == "tabular_single")
     for row in summary["table"]["rows"]:
-        assert study_display.shown(row["last100"]) in out
+        assert study_display.cell_text(row["last100"]) in out
     assert f"tpo report {store_dir}" in out.replace("\n", "")
 
 
@@ -34,8 +34,8 @@ def test_run_shows_the_table_beside_the_published_numbers(store_dir, capsys):
         (["terminal", "--horizon", "3"], "--horizon is for a run without a study"),
         (["terminal", "--only", "H"], "expected KEY=VALUE such as H=7"),
         (["all", "--methods", "tpo"], "`tpo run all` takes neither"),
-        (["terminal", "--resume", "--out", "nowhere"], "'nowhere' is none"),
-        (["--scale", "quick"], "--scale and --only are parts of a study"),
+        (["terminal", "--resume", "--out", "missing"], "'missing' is not one"),
+        (["--scale", "quick"], "--scale and --only are for a study"),
     ],
 )
 def test_wrong_words_are_answered_with_the_right_ones(words, message):
@@ -45,15 +45,15 @@ def test_wrong_words_are_answered_with_the_right_ones(words, message):
 
 
 def test_ctrl_c_keeps_what_is_done_and_says_how_to_go_on(tmp_path, capsys, monkeypatch):
-    from tpo.lab.execution.scheduler import Driver
+    from tpo.lab.execution.scheduler import Scheduler
 
     def stopped(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(Driver, "run", stopped)
+    monkeypatch.setattr(Scheduler, "run", stopped)
     words = ["run", "talk", "--scale", "smoke", "--out", str(tmp_path / "store")]
     assert call(run, *words) == 130
-    assert "Run the same command again to go on" in capsys.readouterr().err
+    assert "Run the same command again to resume" in capsys.readouterr().err
 
 
 def test_studies_lists_all_with_runs_and_times(capsys):

@@ -127,12 +127,12 @@ def test_a_killed_run_ends_with_the_same_numbers(tmp_path):
         process.communicate()
 
 
-def test_ctrl_c_leaves_a_usable_store_and_says_how_to_go_on(tmp_path):
+def test_ctrl_c_leaves_a_usable_store_and_says_how_to_resume(tmp_path):
     process = start(tmp_path / "out", tmp_path / "cache")
     wait_for_checkpoint(process, tmp_path / "out")
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert "Run the same command again to go on" in errors
+    assert "Run the same command again to resume" in errors
     store = Store(tmp_path / "out")
     assert 0 < store.checkpoint(store.keys()[0]).episode < 3000

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from tpo.cli import main
 from tpo.lab import studies
-from tpo.lab.execution.runner import Planned
+from tpo.lab.execution.runner import PlannedJob
 from tpo.lab.studies.computations import Computation
 from tpo.lab.studies.study import Scale
 
@@ -42,7 +42,7 @@ class Deadly(Computation):
 
 
 def planned(job):
-    return Planned({"H": 1}, job.name, job.name, job)
+    return PlannedJob({"H": 1}, job.name, job.name, job)
 
 
 if __name__ == "__main__":

@@ -102,7 +102,7 @@ def timed(runner: Runner, episodes: int) -> float:
 
 def operations(cell: Cell, paths: float) -> float:
     """Floating-point operations of the linear maps of an episode, by the minimal algorithm."""
-    policy = cell.acting
+    policy = cell.resolved_policy
     assert isinstance(policy, Transformer)
     d, fed = policy.width, cell.task.length - 1
     layer = 2 * 12 * d * d

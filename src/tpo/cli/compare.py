@@ -1,4 +1,4 @@
-"""`tpo compare`: every objective that fits, on the terminal-reward task, as one league table."""
+"""`tpo compare`: every objective that fits the terminal-reward task, in one ranking."""
 
 from __future__ import annotations
 
@@ -9,21 +9,23 @@ from pathlib import Path
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """`tpo compare`"""
     command = commands.add_parser(
-        "compare", help="every objective that fits on terminal reward, as one league table"
+        "compare", help="rank every objective that fits the terminal-reward task"
     )
-    command.add_argument("--scale", default="quick", help="smoke, quick or full (quick)")
-    command.add_argument("--seeds", type=int, help="how many (the scale's)")
-    command.add_argument("--methods", help="some of the objectives, with commas between (all)")
-    command.add_argument("--out", metavar="DIR", help="where results go (results/compare-SCALE)")
+    command.add_argument("--scale", default="quick", help="smoke, quick or full (default quick)")
+    command.add_argument("--seeds", type=int, help="number of seeds (default: the scale's)")
+    command.add_argument("--methods", help="comma-separated objectives (default: all that fit)")
+    command.add_argument(
+        "--out", metavar="DIR", help="folder of results (default results/compare-SCALE)"
+    )
     command.set_defaults(run=main)
 
 
 def main(args: argparse.Namespace) -> int:
-    """Run the study `compare`, rank its rows, name what was put aside and why."""
+    """Run the study `compare`, rank its rows, list the objectives left out, with the reasons."""
     from tpo.cli.run_study import run
     from tpo.lab import studies
     from tpo.lab.execution.runner import Request, plan
-    from tpo.lab.studies.method_specs import aside
+    from tpo.lab.studies.method_specs import unfitting_reasons
 
     study = studies.get_study("compare")
     methods = tuple(args.methods.split(",")) if args.methods else ()
@@ -31,5 +33,7 @@ def main(args: argparse.Namespace) -> int:
     plan(request)
     status = run([request], Path(args.out or f"results/compare-{args.scale}"))
     if not methods:
-        print("put aside: " + "; ".join(f"{name}: {why}" for name, why in aside().items()))
+        print(
+            "left out: " + "; ".join(f"{name}: {why}" for name, why in unfitting_reasons().items())
+        )
     return status

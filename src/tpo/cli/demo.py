@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
-    from tpo.lab.execution.runner import Planned
-    from tpo.lab.training import Progress
+    from tpo.lab.execution.runner import PlannedJob
+    from tpo.lab.training import TrainingProgress
 
 FOLDER = Path("results") / "demo"
 
@@ -24,14 +24,14 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     command = commands.add_parser(
         "demo", help="TPO, GRPO, PPO and DG head to head on a sparse reward, in minutes"
     )
-    command.add_argument("--seeds", type=int, help="runs of each method (4)")
-    command.add_argument("--scale", default="quick", help="smoke or quick (quick)")
-    command.add_argument("--out", metavar="DIR", help=f"where results go ({FOLDER})")
+    command.add_argument("--seeds", type=int, help="seeds of each method (default 4)")
+    command.add_argument("--scale", default="quick", help="smoke or quick (default quick)")
+    command.add_argument("--out", metavar="DIR", help=f"folder of results (default {FOLDER})")
     command.set_defaults(run=main)
 
 
 def main(args: argparse.Namespace) -> int:
-    """Train the four one after the other under a live table; then the table and the report's path."""
+    """Train the four methods one after the other under a live table; then print the report's path."""
     from tpo.cli.run_study import show_results
     from tpo.lab import studies
     from tpo.lab.execution import runner
@@ -50,7 +50,7 @@ def main(args: argparse.Namespace) -> int:
         with Live(jobs) as live:
             runner.run(request, folder, live.watch)
     except KeyboardInterrupt:
-        print(f"\nstopped; what is done is in {folder}, and the same command goes on from there",
+        print(f"\nstopped; what is done so far is in {folder}. Run the same command again to resume",
               file=sys.stderr)  # fmt: skip
         return 130
     show_results(folder, "demo")
@@ -65,9 +65,9 @@ def _report(folder: Path) -> Path:
 
 
 class Live:
-    """A table that follows the runs; plain lines where there is no terminal."""
+    """A table that follows the runs; plain lines without a terminal."""
 
-    def __init__(self, jobs: list[Planned]) -> None:
+    def __init__(self, jobs: list[PlannedJob]) -> None:
         """A row per job."""
         from rich.console import Console
         from rich.live import Live as Screen
@@ -91,7 +91,7 @@ class Live:
         if self.console.is_terminal:
             self.screen.__exit__(kind, error, at)
 
-    def watch(self, planned: Planned, state: Progress | None) -> None:
+    def watch(self, planned: PlannedJob, state: TrainingProgress | None) -> None:
         """Show the newest numbers of a method."""
         row = self.rows[planned.label]
         if state is not None and state.curves:
@@ -102,7 +102,7 @@ class Live:
             print(f"{planned.label:5} episode {row.episode:4}/{row.total}  {row.words}", flush=True)
 
     def table(self) -> Any:
-        """Every method: how far, its error, a bar, and its seeds that have solved the task."""
+        """Every method: its episode, its error, a bar, and the seeds that have solved the task."""
         from rich.table import Table
 
         found = Table(title="exact-match error of the training rollouts, mean over seeds")
@@ -117,10 +117,10 @@ class Row:
     """One method's line."""
 
     def __init__(self, total: int) -> None:
-        """Nothing yet of so many episodes."""
+        """No episode of `total` yet."""
         self.total = total
         self.episode = 0
-        self.told = 0
+        self.printed = 0
         self.ends = np.ones(0)
 
     def take(self, episode: int, curves: Mapping[str, np.ndarray]) -> None:
@@ -130,9 +130,9 @@ class Row:
 
     def due(self) -> bool:
         """Is it time for another plain line? Ten of them make a run."""
-        if 10 * self.episode // self.total == self.told:
+        if 10 * self.episode // self.total == self.printed:
             return False
-        self.told = 10 * self.episode // self.total
+        self.printed = 10 * self.episode // self.total
         return True
 
     @property

@@ -15,7 +15,7 @@ def explained(error: ModuleNotFoundError, command: str) -> str:
     extra = extra_of((error.name or "").partition(".")[0], prefer=command)
     if extra is None or "pip install" in str(error):
         return str(error)
-    return f"tpo {command} needs {error.name}: pip install 'tpo[{extra}]'"
+    return f"{command} needs {error.name}: pip install 'tpo[{extra}]'"
 
 
 def extra_of(module: str, prefer: str = "") -> str | None:

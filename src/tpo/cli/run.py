@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
-    from tpo.lab.training import Cell, Progress
+    from tpo.lab.training import Cell, TrainingProgress
     from tpo.storage.store import Curves, Store
 
 TASKS = ("sequences", "digits", "mnist", "bandit")
@@ -20,68 +20,92 @@ TASKS = ("sequences", "digits", "mnist", "bandit")
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """`tpo run`"""
     command = commands.add_parser("run", help="train one or more methods on a task, over seeds")
+    _add_study_flags(command)
+    _add_cell_flags(command)
+    _add_execution_flags(command)
+    command.set_defaults(run=main)
+
+
+def _add_study_flags(command: argparse.ArgumentParser) -> None:
+    """What to run: a study, its methods and seeds."""
     command.add_argument("study", nargs="?", help="a study by name (`tpo studies`), or all")
-    command.add_argument("--methods", help="names with commas between (the study's, or tpo)")
-    command.add_argument("--scale", help="of a study: smoke, quick or full (quick)")
+    command.add_argument("--methods", help="comma-separated names (default: the study's, or tpo)")
+    command.add_argument("--scale", help="of a study: smoke, quick or full (default quick)")
     command.add_argument(
         "--only",
         action="append",
         metavar="KEY=VALUES",
-        help="part of a study's grid, such as H=7 or K=4,8",
+        help="a part of the study's grid, such as H=7 or K=4,8",
     )
-    command.add_argument("--task", choices=TASKS, help="without a study (sequences)")
+    command.add_argument("--seeds", type=int, help="number of seeds (default: the study's, or 1)")
+
+
+def _add_cell_flags(command: argparse.ArgumentParser) -> None:
+    """A run without a study: its task and training."""
+    command.add_argument(
+        "--task", choices=TASKS, help="task of a run without a study (default sequences)"
+    )
     command.add_argument("--horizon", type=int, default=10, metavar="H", help="tokens to produce")
     command.add_argument("--vocab", type=int, default=2, metavar="V")
     command.add_argument("--target", default="reverse_copy", help="copy, flip, reverse_copy, ...")
     command.add_argument("--reward", default="terminal", help="bag, sequential or terminal")
-    command.add_argument("--arms", type=int, default=10, help="of the bandit")
-    command.add_argument("--mnist-path", default="", help="an .npz of MNIST; downloaded without")
+    command.add_argument("--arms", type=int, default=10, help="arms of the bandit")
+    command.add_argument("--mnist-path", default="", help="an .npz of MNIST (default: download it)")
     command.add_argument("--group-size", type=int, default=8, metavar="K")
-    command.add_argument("--batch", type=int, default=100, metavar="B", help="contexts a batch")
-    command.add_argument("--epochs", type=int, help="per batch (the method's own)")
+    command.add_argument("--batch", type=int, default=100, metavar="B", help="contexts per batch")
+    command.add_argument("--epochs", type=int, help="epochs per batch (default: the method's)")
     command.add_argument("--episodes", type=int, default=500)
-    command.add_argument("--seeds", type=int, help="how many (the study's, or 1)")
-    command.add_argument("--optimiser", help="muon, muon_fading, adam, ... (as in the paper)")
+    command.add_argument("--optimiser", help="muon, muon_fading, adam, ... (default: the paper's)")
     command.add_argument("--learning-rate", type=float, default=1e-3)
     command.add_argument("--match", choices=("prompts", "interactions"), default="prompts")
-    command.add_argument("--delay", type=int, default=0, help="the actor lags by so many episodes")
-    command.add_argument("--evaluate-every", type=int, default=0, help="test on held-out contexts")
-    command.add_argument("--out", metavar="DIR", help="save there, and go on from what is there")
-    command.add_argument("--resume", action="store_true", help="go on from --out, which must exist")
-    command.add_argument("--chunk", type=int, help="episodes between updates of the progress")
+    command.add_argument("--delay", type=int, default=0, help="episodes by which the actor lags")
+    command.add_argument(
+        "--evaluate-every", type=int, default=0, help="episodes between held-out tests"
+    )
+
+
+def _add_execution_flags(command: argparse.ArgumentParser) -> None:
+    """Where to run and to save."""
+    command.add_argument(
+        "--out", metavar="DIR", help="folder of results; an earlier run there is resumed"
+    )
+    command.add_argument(
+        "--resume", action="store_true", help="resume from --out, which must exist"
+    )
+    command.add_argument("--chunk", type=int, help="episodes between progress updates")
     command.add_argument("--save-every", type=float, default=20.0, metavar="SECONDS")
     command.add_argument(
         "--engine",
         default="local",
-        help="where a study runs: local or ray, the same numbers (local)",
+        help="where a study runs, with the same numbers: local or ray (default local)",
     )
     command.add_argument(
         "--workers",
         type=int,
         metavar="N",
-        help="of a study: processes at a time (1; ray: all there are)",
+        help="of a study: parallel workers (default 1; with ray, all resources)",
     )
     command.add_argument(
-        "--address", help="of a Ray cluster, as HOST:PORT (RAY_ADDRESS, or one is started here)"
+        "--address",
+        help="of a Ray cluster, as HOST:PORT (default: RAY_ADDRESS, or a new cluster here)",
     )
-    command.set_defaults(run=main)
 
 
 def main(args: argparse.Namespace) -> int:
-    """Run every cell, show a table."""
+    """Run every cell and show a table."""
     if args.study:
         from tpo.cli import run_study
 
         return run_study.main(args)
     if args.scale or args.only:
-        raise ValueError("--scale and --only are parts of a study: tpo run STUDY --scale ...")
+        raise ValueError("--scale and --only are for a study: tpo run STUDY --scale ...")
     if args.workers is not None or args.address or args.engine != "local":
         raise ValueError(
             "--engine, --workers and --address are for a study: tpo run STUDY --workers ..."
         )
     if args.methods is None and args.task is None:
         raise ValueError(
-            "name a study (`tpo studies` lists them), or make one cell of your own, such as: "
+            "name a study (`tpo studies` lists them), or give the methods of a run of your own, such as: "
             "tpo run --methods tpo,grpo --horizon 7"
         )
     cells = cells_of(args)
@@ -89,7 +113,7 @@ def main(args: argparse.Namespace) -> int:
     try:
         curves = run_all(cells, store, args)
     except KeyboardInterrupt:
-        _say_how_to_go_on(store)
+        _print_how_to_resume(store)
         return 130
     show(curves)
     if store:
@@ -98,7 +122,7 @@ def main(args: argparse.Namespace) -> int:
 
 
 def cells_of(args: argparse.Namespace) -> Mapping[str, Cell]:
-    """The cells asked for, one per method."""
+    """The requested cells, one per method."""
     return {name: _cell(name, args) for name in (args.methods or "tpo").split(",")}
 
 
@@ -135,7 +159,7 @@ def _store(args: argparse.Namespace) -> Store | None:
 
     if args.resume and not (args.out and Path(args.out).exists()):
         raise ValueError(
-            f"--resume needs --out with the folder of an earlier run, and {args.out!r} is none"
+            f"--resume needs --out with the folder of an earlier run, and {args.out!r} does not exist"
         )
     return Store(args.out) if args.out else None
 
@@ -152,7 +176,7 @@ def run_all(
         for name, cell in cells.items():
             line = progress.add_task(name, total=cell.budget.episodes, rate="", error="compiling")
 
-            def watch(state: Progress, line: Any = line) -> None:
+            def watch(state: TrainingProgress, line: Any = line) -> None:
                 error = float(_errors(state.curves)[:, -1].mean())
                 rate = f"{state.rate:.1f}/s"
                 done = state.episode
@@ -187,7 +211,7 @@ def _progress() -> Iterator[Any]:
 
 
 def _errors(curves: Curves) -> np.ndarray:
-    """The error to show: on held-out contexts where measured, else of the training rollouts."""
+    """The error to show: on held-out contexts if measured, else of the training rollouts."""
     test = curves.get("test_error")
     if test is None:
         return curves["error"]
@@ -196,7 +220,7 @@ def _errors(curves: Curves) -> np.ndarray:
 
 
 def show(curves: Mapping[str, Curves]) -> None:
-    """A table of what each method reached, over seeds."""
+    """A table of the errors of each method, over seeds."""
     from rich.console import Console
     from rich.table import Table
 
@@ -215,12 +239,12 @@ def _row(errors: np.ndarray) -> tuple[str, ...]:
     return (*(f"{x:.4f}" for x in numbers), str(below[0] + 1) if len(below) else "never")
 
 
-def _say_how_to_go_on(store: Store | None) -> None:
+def _print_how_to_resume(store: Store | None) -> None:
     if store is None:
-        print("\nstopped; nothing was saved, as no --out was given", file=sys.stderr)
+        print("\nstopped; nothing was saved, because no --out was given", file=sys.stderr)
     else:
         print(
             f"\nstopped; what is done so far is in {store.folder}. "
-            "Run the same command again to go on from there",
+            "Run the same command again to resume",
             file=sys.stderr,
         )

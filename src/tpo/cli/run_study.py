@@ -1,4 +1,4 @@
-"""`tpo run STUDY`: run a study, or all of them, and show its table beside the published numbers."""
+"""`tpo run STUDY`: run a study, or all of them, and show its table next to the published numbers."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ if TYPE_CHECKING:
     from tpo.lab.execution import Engine
     from tpo.lab.execution.runner import Request
 
-BY_FLAGS = {
+CELL_FLAGS = {
     "task": None, "horizon": 10, "vocab": 2, "target": "reverse_copy", "reward": "terminal",
     "arms": 10, "mnist_path": "", "group_size": 8, "batch": 100, "epochs": None, "episodes": 500,
     "optimiser": None, "learning_rate": 1e-3, "match": "prompts", "delay": 0, "evaluate_every": 0,
     "chunk": None,
 }  # fmt: skip
-"""Flags of a run without a study, and their defaults: with a study they would mean nothing."""
+"""Flags of a run without a study, and their defaults: a study does not take them."""
 
 
 def main(args: argparse.Namespace) -> int:
-    """Run what the arguments ask for."""
-    for name, default in BY_FLAGS.items():
+    """Run the requested studies."""
+    for name, default in CELL_FLAGS.items():
         if getattr(args, name) != default:
             raise ValueError(
                 f"--{name.replace('_', '-')} is for a run without a study; a study takes --scale, "
@@ -39,7 +39,7 @@ def main(args: argparse.Namespace) -> int:
 
 
 def requests_of(args: argparse.Namespace) -> list[Request]:
-    """The studies asked for, checked before anything runs."""
+    """The requested studies, checked before anything runs."""
     from tpo.lab import studies
     from tpo.lab.execution.runner import Request, plan
 
@@ -69,25 +69,25 @@ def pairs(texts: Sequence[str] | None) -> dict[str, str]:
 
 
 def folder_of(args: argparse.Namespace) -> Path:
-    """Where results go: --out, else results/SCALE; --resume wants it to exist."""
+    """The folder of results: --out, else results/SCALE; with --resume it must exist."""
     folder = Path(args.out or Path("results") / (args.scale or "quick"))
     if args.resume and not (folder / "store.json").is_file():
         raise ValueError(
-            f"--resume needs the folder of an earlier run, and {str(folder)!r} is none: "
-            "give it with --out, or leave --resume away"
+            f"--resume needs the folder of an earlier run, and {str(folder)!r} is not one: "
+            "give it with --out, or omit --resume"
         )
     return folder
 
 
 def run(requests: Sequence[Request], folder: Path, engine: Engine | None = None) -> int:
-    """Run every study, show its table, say where the results are; after Ctrl-C, how to go on.
+    """Run every study, show its table, and print where the results are; after Ctrl-C, how to resume.
 
-    One process finishes study after study; workers take the jobs of all.
+    One process runs study after study; several workers share the jobs of all studies.
     """
     from tpo.lab.execution import runner
-    from tpo.lab.execution.inline import Here
+    from tpo.lab.execution.inline import Inline
 
-    together = not isinstance(engine or Here(), Here)
+    together = not isinstance(engine or Inline(), Inline)
     try:
         for group in [requests] if together else [[request] for request in requests]:
             with study_display.watching(
@@ -98,8 +98,7 @@ def run(requests: Sequence[Request], folder: Path, engine: Engine | None = None)
                 show_results(folder, request.study.name)
     except KeyboardInterrupt:
         print(
-            f"\nstopped; what is done so far is in {folder}. "
-            "Run the same command again to go on from there",
+            f"\nstopped; what is done so far is in {folder}. Run the same command again to resume",
             file=sys.stderr,
         )
         return 130

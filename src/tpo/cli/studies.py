@@ -1,4 +1,4 @@
-"""`tpo studies`: every study with its source, its size and what it costs on this machine."""
+"""`tpo studies`: every study with its source, its size and its estimated time on this machine."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import argparse
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """`tpo studies`"""
     command = commands.add_parser(
-        "studies", help="every figure and table that can be run, with what it costs here"
+        "studies", help="list the studies (figures and tables), with their estimated time here"
     )
-    command.add_argument("study", nargs="?", help="one of them, in full")
+    command.add_argument("study", nargs="?", help="a study to describe in full")
     command.set_defaults(run=main)
 
 
@@ -42,11 +42,13 @@ def listing(names: list[str]) -> None:
         table.add_column(scale, justify="right", no_wrap=True)
     for name in names:
         study = studies.get_study(name)
-        sizes = [cost.shown(cost.study_seconds(study, scale) / speed) for scale in studies.SCALES]
+        sizes = [
+            cost.duration(cost.study_seconds(study, scale) / speed) for scale in studies.SCALES
+        ]
         counts = "/".join(str(cost.runs(study, scale)) for scale in studies.SCALES)
         table.add_row(name, study.source, counts, *sizes)
     Console().print(table)
-    print("one in full: tpo studies STUDY. Run it: tpo run STUDY --scale quick")
+    print("describe one: tpo studies STUDY. Run it: tpo run STUDY --scale quick")
 
 
 def describe(name: str) -> None:
@@ -66,7 +68,7 @@ def describe(name: str) -> None:
         print(f"claim: {claim.text}")
     for scale, found in study.scales.items():
         runs = cost.runs(study, scale)
-        time = cost.shown(cost.study_seconds(study, scale) / speed)
+        time = cost.duration(cost.study_seconds(study, scale) / speed)
         changes = {**found.settings, **found.grid}
         words = ", ".join(f"{key} = {value}" for key, value in changes.items())
         print(

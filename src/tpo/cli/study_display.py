@@ -1,4 +1,4 @@
-"""What studies show while they run and when they are done: a line per job, a table, verdicts."""
+"""The display of studies: a line per running job, then a table and verdicts."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
-    from tpo.lab.execution.runner import Planned
+    from tpo.lab.execution.runner import PlannedJob
     from tpo.lab.execution.scheduler import Watcher
-    from tpo.lab.training import Progress
+    from tpo.lab.training import TrainingProgress
 
 
 def last_error(curves: Mapping[str, np.ndarray]) -> float:
-    """The newest mean error: on held-out contexts where measured, else of the training rollouts."""
+    """The newest mean error: on held-out contexts if measured, else of the training rollouts."""
     for name in ("test_error", "error_after", "expected_error", "error"):
         y = curves.get(name)
         if y is not None:
@@ -43,7 +43,7 @@ def watching(jobs: int) -> Iterator[Watcher]:
         overall = bars.add_task("all", total=jobs, note="")
         running: dict[str, Running] = {}
 
-        def watch(planned: Planned, state: Progress | None) -> None:
+        def watch(planned: PlannedJob, state: TrainingProgress | None) -> None:
             key = planned.job.key
             if state is None:
                 ended = running.pop(key, None)
@@ -74,7 +74,7 @@ class Running:
 
     @property
     def words(self) -> tuple[str, float]:
-        """What is known of it, and its seconds so far."""
+        """Its newest error as text, and its seconds so far."""
         known = "done" if np.isnan(self.error) else f"error {self.error:.3f}"
         return known, time.monotonic() - self.began
 
@@ -108,7 +108,7 @@ def show(summary: Mapping[str, Any]) -> None:
         table.add_column(HEADINGS.get(name, name), justify=justify)
     for row in rows:
         values = {**row["coords"], **row}
-        table.add_row(*(escape(shown(values.get(name))) for name in (*axes, "method", *used)))
+        table.add_row(*(escape(cell_text(values.get(name))) for name in (*axes, "method", *used)))
     console.print(table)
     for verdict in summary["verdicts"]:
         words = f"{verdict['status']}: {verdict['claim']}. {verdict['detail']}"
@@ -135,12 +135,12 @@ def _caption(summary: Mapping[str, Any], metrics: list[str]) -> str:
         words.append("median and interquartile mean of the final error in percent")
         words.append("late: the error over the last 100 episodes (a tenth of shorter runs)")
         if summary["verdicts"]:
-            words[-1] += ", which verdicts are on"
+            words[-1] += ", which verdicts use"
     return "; ".join(words)
 
 
-def shown(value: Any) -> str:
-    """A value as a table shows it: three significant digits, a dash for nothing."""
+def cell_text(value: Any) -> str:
+    """A value as a table shows it: three significant digits, a dash for a missing value."""
     if value is None:
         return "–"
     if isinstance(value, float):

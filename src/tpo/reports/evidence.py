@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from tpo.lab import studies
-from tpo.lab.studies.manifest import Manifest, Part
-from tpo.lab.studies.method_specs import fitting, label
+from tpo.lab.studies.manifest import Manifest, PlannedCell
+from tpo.lab.studies.method_specs import fitting_objectives, label
 from tpo.lab.studies.study import Study
 from tpo.reports.load import Loaded, Record
 from tpo.reports.series import Track
@@ -139,14 +139,14 @@ def planned(study: Study, scale: str) -> list[Loaded]:
     return [
         Loaded("", coords, method, label(method, study.labels), False, 0, {})
         for coords in study.coordinates(size)
-        for method in size.methods or study.methods or fitting()
+        for method in size.methods or study.methods or fitting_objectives()
     ]
 
 
 def _manifest(found: Mapping[str, Any], parts: Sequence[Loaded]) -> Manifest:
 
     asked = {name: found[name] for name in ASKED}
-    listed = tuple(Part(part.key, part.coords, part.method, part.label) for part in parts)
+    listed = tuple(PlannedCell(part.key, part.coords, part.method, part.label) for part in parts)
     return Manifest(
         name=found["study"], command="", parts=listed, provenance=found["origins"][0], **asked
     )

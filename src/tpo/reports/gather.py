@@ -11,7 +11,7 @@ from typing import Any
 
 from tpo.lab import studies
 from tpo.lab.studies import manifest
-from tpo.lab.studies.method_specs import fitting
+from tpo.lab.studies.method_specs import fitting_objectives
 from tpo.lab.studies.study import Study
 from tpo.reports import evidence
 from tpo.reports.load import Loaded, Record, load
@@ -108,7 +108,7 @@ def _command(study: Study, scale: str, seeds: int, parts: Sequence[Loaded]) -> s
     words = ["tpo", "run", study.name, "--scale", scale]
     words += ["--seeds", str(seeds)] if seeds else []
     methods = list(dict.fromkeys(part.method for part in parts))
-    if set(methods) != set(size.methods or study.methods or fitting()):
+    if set(methods) != set(size.methods or study.methods or fitting_objectives()):
         words += ["--methods", ",".join(methods)]
     for axis, values in {**study.grid, **size.grid}.items():
         used = list(dict.fromkeys(str(part.coords[axis]) for part in parts))

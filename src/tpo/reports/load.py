@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from tpo.lab.studies.manifest import Manifest, Part
+from tpo.lab.studies.manifest import Manifest, PlannedCell
 from tpo.lab.studies.published import published_numbers
 from tpo.lab.studies.study import Study
 from tpo.reports.series import Track, measured
@@ -64,7 +64,7 @@ class Record:
     parts: tuple[Loaded, ...]
 
 
-def load(store: Store, part: Part, study: Study, asked: Mapping[str, Any]) -> Loaded:
+def load(store: Store, part: PlannedCell, study: Study, asked: Mapping[str, Any]) -> Loaded:
     """The part as the store has it; `asked` is the provenance of a run that noted none of its own."""
     curves = store.curves(part.key)
     done = curves is not None

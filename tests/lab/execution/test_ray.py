@@ -40,7 +40,7 @@ def test_an_address_of_something_else_is_given_up(monkeypatch):
 def test_workers_round_as_this_process_would(monkeypatch):
     for name in ("PJRT_NPROC", "NPROC"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr("tpo.lab.training.loop.cores", lambda: 7)
+    monkeypatch.setattr(ray, "cores", lambda: 7)
     assert ray.worker_environment(False) == {
         "PJRT_NPROC": "7",
         "NPROC": "7",

@@ -111,7 +111,7 @@ def test_an_empty_folder_says_what_to_run(tmp_path):
         ({"scale": "huge"}, "scale is 'huge', expected one of smoke, quick, full"),
         ({"methods": ("tpoo",)}, "method is 'tpoo', expected one of tpo, "),
         ({"methods": ("a2c",)}, "'a2c' does not fit this study: it needs a critic"),
-        ({"methods": ("tpo:eta",)}, "'eta' is no option, expected option=value"),
+        ({"methods": ("tpo:eta",)}, "'eta' is not an option, expected option=value"),
         ({"methods": ("tpo_token",)}, "this task's reward waits for the end"),
     ],
 )
@@ -127,7 +127,7 @@ def test_a_wrong_request_names_the_valid_ones_before_anything_runs(options, mess
         ("mnist", "grpo_masked", "does not fit a task of one action, expected one of ce, pg, dg"),
         ("tabular_multi", "ppo", "expected one of 'ce', 'pg', 'dg', 'grpo', 'tpo'"),
         ("mnist_mechanism", "ppo", "expected one of tpo, pg, dg, group_pg"),
-        ("talk", "ppo", "come for all at once"),
+        ("talk", "ppo", "come for all methods at once"),
     ],
 )
 def test_a_method_that_does_not_fit_says_so(name, method, message):

@@ -13,11 +13,11 @@ import pytest
 from support import tiny_study as tiny
 from tpo.lab import studies
 from tpo.lab.execution import Failed, engine
-from tpo.lab.execution.assignments import tasks
-from tpo.lab.execution.processes import Processes, share
-from tpo.lab.execution.runner import Planned, Request, plan, run_all
-from tpo.lab.execution.scheduler import Driver
-from tpo.lab.execution.worker import Bench
+from tpo.lab.execution.assignments import shared_jobs
+from tpo.lab.execution.processes import Processes, core_share
+from tpo.lab.execution.runner import PlannedJob, Request, plan, run_all
+from tpo.lab.execution.scheduler import Scheduler
+from tpo.lab.execution.worker import Worker
 from tpo.lab.policies import Transformer
 from tpo.lab.tasks import Sequences
 from tpo.lab.training import Budget, Cell, method, run
@@ -155,7 +155,7 @@ def test_terminal_has_the_same_bits(words, alone, cache, tmp_path):
     assert found["progress"] == {"cells_done": 3, "cells": 3}
 
 
-def test_drivers_and_workers_may_be_killed(words, alone, cache, tmp_path):
+def test_schedulers_and_workers_may_be_killed(words, alone, cache, tmp_path):
     first = begun(words, tmp_path / "s", cache)
     below = children(first.pid)
     first.kill()
@@ -176,7 +176,7 @@ def test_ctrl_c_saves_leaves_nothing_running_and_says_how_to_go_on(words, alone,
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to all of them
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert "Run the same command again to go on" in errors
+    assert "Run the same command again to resume" in errors
     assert "Traceback" not in errors
     until(lambda: not any(map(alive, below)))
     finish(start("tiny", *SMOKE, "--out", str(tmp_path / "s"), cache=cache))  # in one process
@@ -184,13 +184,13 @@ def test_ctrl_c_saves_leaves_nothing_running_and_says_how_to_go_on(words, alone,
 
 
 def test_a_single_seed_has_the_same_bits_in_a_worker(tmp_path):
-    """It runs in lanes, whose devices a worker has to ask for before JAX starts."""
+    """It is data-parallel, and a worker must request the devices before JAX starts."""
     job = Cell(
         Sequences(3), method("tpo", 3, 4), Budget(8, 6), policy=Transformer(2, 3, 3, width=8)
     )
     store = Store(tmp_path / "s")
-    with Driver(Processes(2), store) as driver:
-        driver.run([Planned({"H": 3}, "tpo", "tpo", job)])
+    with Scheduler(Processes(2), store) as scheduler:
+        scheduler.run([PlannedJob({"H": 3}, "tpo", "tpo", job)])
     expected = run(job)
     for name, found in store.curves(job.key).items():
         np.testing.assert_array_equal(found, expected[name], err_msg=name)
@@ -199,17 +199,17 @@ def test_a_single_seed_has_the_same_bits_in_a_worker(tmp_path):
 def test_a_job_that_raises_is_named(tmp_path):
     with (
         pytest.raises(ValueError, match="^wrong H=1: the path is missing$"),
-        Driver(Processes(2), Store(tmp_path / "s")) as driver,
+        Scheduler(Processes(2), Store(tmp_path / "s")) as scheduler,
     ):
-        driver.run([tiny.planned(tiny.Wrong())])
+        scheduler.run([tiny.planned(tiny.Wrong())])
 
 
 def test_a_job_that_kills_its_workers_is_given_up(tmp_path, capsys):
     with (
-        pytest.raises(ChildProcessError, match="3 workers died of deadly H=1 .killed by signal 9"),
-        Driver(Processes(2), Store(tmp_path / "s")) as driver,
+        pytest.raises(ChildProcessError, match="3 workers died on deadly H=1 .killed by signal 9"),
+        Scheduler(Processes(2), Store(tmp_path / "s")) as scheduler,
     ):
-        driver.run([tiny.planned(tiny.Deadly())])
+        scheduler.run([tiny.planned(tiny.Deadly())])
     assert capsys.readouterr().err.count("another takes deadly H=1") == 2
 
 
@@ -220,36 +220,38 @@ def test_an_unexpected_error_comes_with_its_traceback():
 
 
 def test_a_first_job_of_the_wrong_kind_of_machine_is_refused():
-    bench = Bench(20.0)
+    worker = Worker(20.0)
     with pytest.raises(ValueError, match="a worker computes with .*Let all have the same version"):
-        bench.start(tiny.Wrong(), None, {"jax": "0.0"})
+        worker.start(tiny.Wrong(), None, {"jax": "0.0"})
 
 
-def test_a_job_of_two_studies_is_one_task():
+def test_a_job_of_two_studies_is_run_once():
     asked = [
         Request(studies.get_study(name), "smoke")
         for name in ("gradient_norm", "informative_groups")
     ]
     planned = [job for request in asked for job in plan(request)]
-    found = tasks(planned)
+    found = shared_jobs(planned)
     assert len(found) < len(planned)
-    assert sum(len(task.planned) for task in found) == len(planned)
+    assert sum(len(shared.planned) for shared in found) == len(planned)
 
 
 def test_the_longest_job_comes_first_where_several_run(tmp_path):
     planned = plan(Request(studies.get_study("terminal"), "full"))
-    many = Driver(Processes(2), Store(tmp_path / "s"))._errands(tasks(planned))
-    assert many[0].piece.job.task.horizon == 10
-    assert many[-1].piece.job.method.objective == "dg"
-    one = Driver(engine(), Store(tmp_path / "s"))._errands(tasks(planned))
-    assert [errand.piece.job for errand in one] == [task.job for task in tasks(planned)]
+    many = Scheduler(Processes(2), Store(tmp_path / "s"))._assignments(shared_jobs(planned))
+    assert many[0].shard.job.task.horizon == 10
+    assert many[-1].shard.job.method.objective == "dg"
+    one = Scheduler(engine(), Store(tmp_path / "s"))._assignments(shared_jobs(planned))
+    assert [assignment.shard.job for assignment in one] == [
+        shared.job for shared in shared_jobs(planned)
+    ]
 
 
 def test_cores_are_shared_out():
-    parts = [share(range(10, 26), place, 3) for place in range(3)]
+    parts = [core_share(range(10, 26), place, 3) for place in range(3)]
     assert sorted(core for part in parts for core in part) == list(range(10, 26))
     assert {len(part) for part in parts} == {5, 6}
-    assert [share([0, 1], place, 4) for place in range(4)] == [{0}, {1}, {0}, {1}]
+    assert [core_share([0, 1], place, 4) for place in range(4)] == [{0}, {1}, {0}, {1}]
 
 
 @pytest.mark.parametrize(

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from tpo.lab import studies
-from tpo.lab.execution.inline import Here
-from tpo.lab.execution.runner import Planned, Request, plan, run
-from tpo.lab.execution.scheduler import Driver
-from tpo.lab.execution.shards import checkpoint, pieces, shares
+from tpo.lab.execution.inline import Inline
+from tpo.lab.execution.runner import PlannedJob, Request, plan, run
+from tpo.lab.execution.scheduler import Scheduler
+from tpo.lab.execution.shards import checkpoint, job_shards, shard_counts
 from tpo.lab.policies import Transformer
 from tpo.lab.studies.computations import Talk
 from tpo.lab.tasks import Sequences
@@ -38,10 +38,10 @@ def same(found, expected):
 
 
 def ranges(found):
-    return [(piece.job.budget.first_seed, piece.job.budget.seeds) for piece in found]
+    return [(shard.job.budget.first_seed, shard.job.budget.seeds) for shard in found]
 
 
-class Split(Here):
+class Split(Inline):
     """The engine of one process, with seeds apart."""
 
     splits = True
@@ -63,8 +63,8 @@ class Noted(Store):
 def test_any_split_gives_the_same_bits(tmp_path, planned, whole, size, parts):
     store = Noted(tmp_path / "s")
     told = []
-    with Driver(Split(size), store, lambda _, state: told.append(state)) as driver:
-        driver.run([planned])
+    with Scheduler(Split(size), store, lambda _, state: told.append(state)) as scheduler:
+        scheduler.run([planned])
     same(store.curves(planned.job.key), whole)
     assert len(store.finished) == parts + 1
     assert told[-1] is None
@@ -75,40 +75,40 @@ def test_any_split_gives_the_same_bits(tmp_path, planned, whole, size, parts):
 
 
 def test_a_seed_alone_in_its_piece_rounds_as_in_company(tmp_path):
-    """Alone it would be divided over lanes."""
+    """As a job of one seed its batch would be divided over devices."""
     job = Cell(
         Sequences(3), method("tpo", 3, 4), Budget(8, 6, 2), policy=Transformer(2, 3, 3, width=8)
     )
     store = Store(tmp_path / "s")
-    assert [piece.lanes for piece in pieces(job, store, 2)] == [1, 1]
-    with Driver(Split(2), store) as driver:
-        driver.run([Planned({"H": 3}, "tpo", "tpo", job)])
+    assert [shard.data_parallel_size for shard in job_shards(job, store, 2)] == [1, 1]
+    with Scheduler(Split(2), store) as scheduler:
+        scheduler.run([PlannedJob({"H": 3}, "tpo", "tpo", job)])
     same(store.curves(job.key), train(job))
 
 
 def test_seeds_are_divided_evenly(tmp_path, planned):
     store = Store(tmp_path / "s")
-    assert ranges(pieces(planned.job, store, 2)) == [(0, 3), (3, 2)]
-    assert ranges(pieces(planned.job, store, 9)) == [(seed, 1) for seed in range(SEEDS)]
-    assert [piece.where for piece in pieces(planned.job, store)] == [planned.job.key]
+    assert ranges(job_shards(planned.job, store, 2)) == [(0, 3), (3, 2)]
+    assert ranges(job_shards(planned.job, store, 9)) == [(seed, 1) for seed in range(SEEDS)]
+    assert [shard.where for shard in job_shards(planned.job, store)] == [planned.job.key]
     later = replace(planned.job, budget=replace(planned.job.budget, first_seed=7))
-    assert ranges(pieces(later, store, 2)) == [(7, 3), (10, 2)]
+    assert ranges(job_shards(later, store, 2)) == [(7, 3), (10, 2)]
 
 
 def test_what_was_begun_stays_divided_as_it_was(tmp_path, planned, whole):
-    """One piece is finished, one has a checkpoint, the rest is new: one process ends them all."""
+    """One shard is finished, one has a checkpoint, the rest is new: one process ends them all."""
     store, key = Store(tmp_path / "s"), planned.job.key
-    finished, half, _ = pieces(planned.job, store, 3)
+    finished, half, _ = job_shards(planned.job, store, 3)
     assert ranges([finished, half]) == [(0, 2), (2, 2)]
     store.finish(finished.where, train(finished.job))
     stop_after(2, half, store)
-    assert ranges(pieces(planned.job, store)) == [(0, 2), (2, 2), (4, 1)]
-    assert ranges(pieces(planned.job, store, 5)) == [(0, 2), (2, 2), (4, 1)]
+    assert ranges(job_shards(planned.job, store)) == [(0, 2), (2, 2), (4, 1)]
+    assert ranges(job_shards(planned.job, store, 5)) == [(0, 2), (2, 2), (4, 1)]
     shown = store.so_far(key)  # what the report has meanwhile: four seeds, two episodes
     same(shown, {name: x[:4, :2] for name, x in whole.items()})
     told = []
-    with Driver(Here(), store, lambda _, state: told.append(state)) as driver:
-        driver.run([planned])
+    with Scheduler(Inline(), store, lambda _, state: told.append(state)) as scheduler:
+        scheduler.run([planned])
     same(store.curves(key), whole)
     assert told[-2].episode == planned.episodes
     assert sorted(path.name for path in (store.folder / key).iterdir()) == [
@@ -120,16 +120,16 @@ def test_what_was_begun_stays_divided_as_it_was(tmp_path, planned, whole):
 
 def test_pieces_that_are_all_finished_are_joined(tmp_path, planned, whole):
     store = Store(tmp_path / "s")
-    for piece in pieces(planned.job, store, 2):
-        store.finish(piece.where, train(piece.job))
+    for shard in job_shards(planned.job, store, 2):
+        store.finish(shard.where, train(shard.job))
     ended = []
-    with Driver(Here(), store, lambda one, state: ended.append(one)) as driver:
-        driver.run([planned])
+    with Scheduler(Inline(), store, lambda one, state: ended.append(one)) as scheduler:
+        scheduler.run([planned])
     assert ended == [planned]
     same(store.curves(planned.job.key), whole)
 
 
-def stop_after(episodes, piece, store):
+def stop_after(episodes, shard, store):
     """Leave the checkpoint of a run that was stopped there."""
 
     def stop(progress):
@@ -138,32 +138,32 @@ def stop_after(episodes, piece, store):
 
     elsewhere = Store(store.folder / "elsewhere")
     with pytest.raises(KeyboardInterrupt):
-        train(piece.job, elsewhere, stop, Pace(chunk=1))
-    store.save(piece.where, elsewhere.checkpoint(piece.job.key))
+        train(shard.job, elsewhere, stop, Pace(chunk=1))
+    store.save(shard.where, elsewhere.checkpoint(shard.job.key))
 
 
 def test_a_checkpoint_of_all_seeds_is_shared_out(tmp_path, planned, whole):
     store = Store(tmp_path / "s")
-    stop_after(3, pieces(planned.job, store)[0], store)
-    divided = pieces(planned.job, store, 3)
-    found = [checkpoint(piece, planned.job, store) for piece in divided]
+    stop_after(3, job_shards(planned.job, store)[0], store)
+    divided = job_shards(planned.job, store, 3)
+    found = [checkpoint(shard, planned.job, store) for shard in divided]
     assert [saved.episode for saved in found] == [3, 3, 3]
     assert [saved.state[0].tolist() for saved in found] == [0, 2, 4]  # the first seed of each
-    with Driver(Split(3), store) as driver:
-        driver.run([planned])
+    with Scheduler(Split(3), store) as scheduler:
+        scheduler.run([planned])
     same(store.curves(planned.job.key), whole)
 
 
 def test_a_checkpoint_of_seeds_computed_together_is_not_divided(tmp_path, planned):
     store = Store(tmp_path / "s")
     store.save(planned.job.key, Snapshot(1, {"error": np.zeros((SEEDS, 1))}, [np.arange(SEEDS)]))
-    assert ranges(pieces(planned.job, store, 5)) == [(0, SEEDS)]
+    assert ranges(job_shards(planned.job, store, 5)) == [(0, SEEDS)]
 
 
 def test_a_computation_is_one_piece(tmp_path):
-    (piece,) = pieces(Talk(), Store(tmp_path / "s"), 4)
-    assert piece.job == Talk()
-    assert piece.seeds == 1
+    (shard,) = job_shards(Talk(), Store(tmp_path / "s"), 4)
+    assert shard.job == Talk()
+    assert shard.seeds == 1
 
 
 def test_no_piece_is_longer_than_half_a_fair_share(planned):
@@ -171,8 +171,8 @@ def test_no_piece_is_longer_than_half_a_fair_share(planned):
         planned.job, budget=replace(planned.job.budget, episodes=10 * planned.episodes)
     )
     # 10 of 12 parts of the work in the long job: with 3 workers, half a share is 12/6 = 2 parts
-    assert shares([longer, planned.job, planned.job], 3) == [5, 1, 1]
-    assert shares([Talk()], 3) == [1]
+    assert shard_counts([longer, planned.job, planned.job], 3) == [5, 1, 1]
+    assert shard_counts([Talk()], 3) == [1]
 
 
 def test_a_run_of_one_process_leaves_no_pieces(tmp_path):

@@ -11,7 +11,7 @@ from tpo.lab.policies import MLP, Paths, Table, Transformer
 from tpo.lab.policies.layers import rows
 from tpo.lab.rollouts import Rollout, Shape, sample
 from tpo.lab.tasks import Sequences
-from tpo.lab.training.gradient import plain_log_probs, sizes, value_and_grad
+from tpo.lab.training.gradient import BatchLoss, plain_log_probs, sizes, value_and_grad
 
 H, V, K, B = 4, 3, 5, 6
 TASK = Sequences(H, V, reward="bag")
@@ -108,7 +108,7 @@ def test_one_forward_equals_rebuilt_prefixes_in_loss_and_gradient(params, name):
     objective = tpo.objective(name, **options)
     prepared = objective.prepare(batch.group)
     value, grads = value_and_grad(
-        POLICY, moved(params), rollout, batch, lambda x: objective.loss(x, prepared), 100
+        BatchLoss(POLICY, rollout, batch, lambda x: objective.loss(x, prepared)), moved(params), 100
     )
     slow_value, slow = jax.value_and_grad(prefix_loss)(moved(params), batch, objective, prepared)
     np.testing.assert_allclose(value, slow_value, rtol=1e-5, atol=1e-6)
@@ -125,7 +125,9 @@ def test_the_gradient_does_not_depend_on_the_block(params, block):
 
     def gradient(block):
         return value_and_grad(
-            POLICY, moved(params), rollout, batch, lambda x: objective.loss(x, prepared), block
+            BatchLoss(POLICY, rollout, batch, lambda x: objective.loss(x, prepared)),
+            moved(params),
+            block,
         )
 
     value, grads = jax.jit(gradient, static_argnums=0)(block)
@@ -147,7 +149,7 @@ def test_seeds_together_have_the_gradients_of_each_alone(params, sharpness):
         batch = rollout.gather(POLICY, p, TASK, contexts, jax.random.key(3))
         prepared = objective.prepare(batch.group)
         loss = lambda x: objective.loss(x, prepared)  # noqa: E731
-        grads = value_and_grad(POLICY, moved(p), rollout, batch, loss, block, axis)[1]
+        grads = value_and_grad(BatchLoss(POLICY, rollout, batch, loss), moved(p), block, axis)[1]
         return grads, batch.distinct.size
 
     assert sizes(B, B * 6) == [2 * B, B * 6]
@@ -189,7 +191,7 @@ def test_the_gradient_is_that_of_the_plain_transformer(params):
         return objective.loss(jnp.stack([jnp.stack(row) for row in rows]), prepared)
 
     _, grads = value_and_grad(
-        POLICY, moved(params), rollout, batch, lambda x: objective.loss(x, prepared), 4
+        BatchLoss(POLICY, rollout, batch, lambda x: objective.loss(x, prepared)), moved(params), 4
     )
     for key, grad in jax.grad(slow)(moved(params)).items():
         np.testing.assert_allclose(grads[key], grad, atol=1e-5, err_msg=key)

@@ -6,15 +6,20 @@ import jax
 import numpy as np
 import pytest
 
+<<<<<<<< HEAD:tests/lab/rollouts/test_data_parallel.py
 from support.position_table import PositionTable
+========
+from lab.tiny import PositionTable
+from tpo.lab.former_names import current_environment
+>>>>>>>> w-lab:tests/lab/test_data_parallel.py
 from tpo.lab.policies import Transformer
 from tpo.lab.rollouts import data_parallel
 from tpo.lab.tasks import Digits, Sequences
 from tpo.lab.training import Budget, Cell, Optimiser, Pace, Staleness, method, run
-from tpo.lab.training.loop import Runner, environment, lanes_for
+from tpo.lab.training.loop import Runner, data_parallel_size_for, environment
 
 pytestmark = pytest.mark.skipif(
-    data_parallel.available() == 1,
+    data_parallel.available_size() == 1,
     reason="JAX started with one device before tpo.lab.training was imported",
 )
 
@@ -44,7 +49,7 @@ def trained(cell, **pace):
     ("cell", "block"),
     [
         (cell("tpo", "terminal"), None),
-        (cell("tpo", "terminal"), 5),  # several blocks of paths in each lane
+        (cell("tpo", "terminal"), 5),  # several blocks of paths in each shard
         (cell("tpo_token"), None),
         (cell("ppo"), None),
         (cell("reinforce"), None),
@@ -52,39 +57,39 @@ def trained(cell, **pace):
         (cell("grpo", policy=PositionTable(4, 2)), None),
     ],
 )
-def test_two_lanes_give_the_numbers_of_one(cell, block):
-    one, two = (trained(cell, chunk=1, block=block, lanes=n) for n in (1, 2))
-    start = cell.acting.init(jax.random.key(0))
+def test_two_shards_give_the_numbers_of_one(cell, block):
+    one, two = (trained(cell, chunk=1, block=block, data_parallel_size=n) for n in (1, 2))
+    start = cell.resolved_policy.init(jax.random.key(0))
     assert max(np.abs(one[1][name] - x).max() for name, x in start.items()) > 1e-3  # it learns
     for name, x in one[1].items():
         np.testing.assert_allclose(two[1][name], x, rtol=1e-4, atol=1e-5, err_msg=name)
-    for name in one[0].keys() - {"distinct"}:  # lanes do not see each other's paths
+    for name in one[0].keys() - {"distinct"}:  # shards do not see each other's paths
         np.testing.assert_allclose(two[0][name], one[0][name], rtol=1e-3, atol=1e-5, err_msg=name)
     assert (two[0]["distinct"] >= one[0]["distinct"]).all()
 
 
 def test_neither_chunks_nor_other_runs_change_a_bit():
     learning = cell("tpo", "terminal", budget=Budget(16, 12), optimiser=Optimiser())
-    first = trained(learning, lanes=2)
+    first = trained(learning, data_parallel_size=2)
     run(cell("dg"))
     run(replace(learning, budget=Budget(16, 4, seeds=2)))
-    again = trained(learning, chunk=5, lanes=2)
+    again = trained(learning, chunk=5, data_parallel_size=2)
     for a, b in zip(first, again, strict=True):
         for name in a:
             np.testing.assert_array_equal(a[name], b[name], err_msg=name)
 
 
 def test_a_single_seed_of_several_actions_is_divided():
-    assert lanes_for(cell("tpo")) == 2
-    assert Runner(cell("tpo"), Pace()).learner.lanes.size == 2
+    assert data_parallel_size_for(cell("tpo")) == 2
+    assert Runner(cell("tpo"), Pace()).learner.parallel.size == 2
     for other in (
         cell("tpo", budget=Budget(16, 3, seeds=2)),
         cell("tpo", budget=Budget(15, 3)),
         Cell(Digits(), method("tpo", 1)),
     ):
-        assert lanes_for(other) == 1
-    assert Runner(cell("tpo"), Pace(batched=True)).learner.lanes.size == 1
-    assert environment()["lanes"] == "2"
+        assert data_parallel_size_for(other) == 1
+    assert Runner(cell("tpo"), Pace(batched=True)).learner.parallel.size == 1
+    assert environment()["data_parallel_size"] == "2"
 
 
 @dataclass(frozen=True)
@@ -100,18 +105,24 @@ asked = set()
 
 
 @pytest.mark.parametrize(("size", "contexts"), [(1, 16), (2, 8)])
-def test_each_lane_runs_its_part_of_the_contexts(size, contexts):
+def test_each_device_runs_its_shard_of_the_contexts(size, contexts):
     asked.clear()
-    trained(cell("ppo", policy=Counting(4, 2)), lanes=size)
+    trained(cell("ppo", policy=Counting(4, 2)), data_parallel_size=size)
     assert asked == {contexts}
 
 
-def test_wrong_lanes_are_named():
-    odd = Runner(cell("ppo", budget=Budget(15, 3)), Pace(lanes=2))
+def test_a_wrong_data_parallel_size_is_named():
+    odd = Runner(cell("ppo", budget=Budget(15, 3)), Pace(data_parallel_size=2))
     odd.restore(None)
     with pytest.raises(ValueError, match="does not divide 15 contexts"):
         odd.program()
-    many = Runner(cell("ppo", budget=Budget(27, 3)), Pace(lanes=27))
+    many = Runner(cell("ppo", budget=Budget(27, 3)), Pace(data_parallel_size=27))
     many.restore(None)
     with pytest.raises(ValueError, match="JAX offers"):
         many.program()
+
+
+def test_the_environment_of_an_older_store_is_read_with_todays_names():
+    older = {"jax": "0.10.2", "platform": "cpu", "device": "cpu", "lanes": "2"}
+    newer = {"jax": "0.10.2", "platform": "cpu", "device": "cpu", "data_parallel_size": "2"}
+    assert current_environment(older) == current_environment(newer) == newer

@@ -8,10 +8,10 @@ from tpo.lab.studies.computations import (
     WEIGHTS,
     concentration,
     first_order_gain,
-    simplex,
-    symmetric,
+    simplex_updates,
     symmetric_beta,
     symmetric_gain,
+    symmetric_policy,
 )
 
 PI = np.array([[0.1, 0.81, *[0.09 / 8] * 8], [0.3, 0.2, *[0.5 / 8] * 8]])
@@ -21,7 +21,7 @@ Y = np.array([0, 0])
 def test_concentration_and_the_symmetric_policy():
     # wrong mass .9 of which .81 on one class; .7 of which .2
     assert concentration(PI, Y) == pytest.approx([0.9, 2 / 7])
-    even = symmetric(PI, Y)
+    even = symmetric_policy(PI, Y)
     assert even[0] == pytest.approx([0.1] * 10)
     assert even.sum(-1) == pytest.approx([1, 1])
 
@@ -69,7 +69,7 @@ def test_the_coefficient_of_the_symmetric_surrogate():
     # PG p, Group PG 6p with ten actions; where all wrong classes are alike the surrogate is the update itself
     assert symmetric_beta("pg", PI, Y) == pytest.approx([0.1, 0.3])
     assert symmetric_beta("group_pg", PI, Y) == pytest.approx([0.6, 1.8])
-    even = symmetric(PI, Y)
+    even = symmetric_policy(PI, Y)
     for method in WEIGHTS:
         assert first_order_gain(method, even, Y) == pytest.approx(symmetric_gain(method, even, Y))
 
@@ -86,7 +86,7 @@ def test_the_surplus_over_the_surrogate_at_the_same_policy():
 
 
 def test_arrows_on_the_simplex_go_from_points_to_points_and_raise_the_right_one():
-    found = simplex()
+    found = simplex_updates()
     for name in ("simplex_target", "simplex_tpo", "simplex_grpo"):
         assert found[name].sum(-1) == pytest.approx(np.ones(len(found[name])))
         assert (found[name][:, 0] > found["simplex_from"][:, 0]).all()

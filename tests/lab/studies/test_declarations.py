@@ -6,7 +6,7 @@ from tpo.cli.run_study import pairs
 from tpo.lab import studies
 from tpo.lab.execution.runner import Request, plan
 from tpo.lab.studies import cost
-from tpo.lab.studies.method_specs import aside, fitting, label, parse
+from tpo.lab.studies.method_specs import fitting_objectives, label, parse, unfitting_reasons
 
 NAMES = [
     "tabular_single", "tabular_multi", "mnist", "mnist_mechanism", "vocab", "variations", "terminal",
@@ -95,10 +95,10 @@ def test_every_objective_is_in_the_league_or_put_aside_with_a_reason():
     import tpo
 
     jobs = plan(Request(studies.get_study("compare"), "full"))
-    assert [planned.method for planned in jobs] == fitting()
-    assert set(fitting()) | set(aside()) == set(tpo.list_objectives())
-    assert aside()["a2c"] == "it needs a critic"
-    assert len(fitting()) > 25
+    assert [planned.method for planned in jobs] == fitting_objectives()
+    assert set(fitting_objectives()) | set(unfitting_reasons()) == set(tpo.list_objectives())
+    assert unfitting_reasons()["a2c"] == "it needs a critic"
+    assert len(fitting_objectives()) > 25
 
 
 def test_a_method_with_options():
@@ -176,4 +176,4 @@ def test_twice_the_episodes_cost_twice_the_training():
     [(0.2, "1 s"), (80, "80 s"), (150, "2.5 min"), (7200, "2 h"), (3e5, "3.47 d")],
 )
 def test_durations_in_words(seconds, words):
-    assert cost.shown(seconds) == words
+    assert cost.duration(seconds) == words

@@ -83,7 +83,9 @@ def first_episode(cell):
     key = jax.random.fold_in(jax.random.key(cell.budget.first_seed), 0)
     for_contexts, for_actions, _ = jax.random.split(key, 3)
     contexts = cell.task.contexts((), for_contexts, cell.budget.batch)
-    batch = cell.method.rollout.gather(cell.acting, state.params, cell.task, contexts, for_actions)
+    batch = cell.method.rollout.gather(
+        cell.resolved_policy, state.params, cell.task, contexts, for_actions
+    )
     after, metrics = jax.jit(learner.episode)(state, (), 0)
     logits = [np.asarray(s.params["logits"], np.float64) for s in (state, after)]
     return *logits, batch, metrics

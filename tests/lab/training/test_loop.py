@@ -48,7 +48,10 @@ def test_the_chunk_changes_no_bit(curves):
 
 def test_other_seeds_and_other_methods_change_no_bit(curves):
     run(replace(TERMINAL, method=method("dg", 4), policy=PositionTable(4, 2)))
-    alone = run(replace(TERMINAL, budget=Budget(16, 12, seeds=1, first_seed=2)), pace=Pace(lanes=1))
+    alone = run(
+        replace(TERMINAL, budget=Budget(16, 12, seeds=1, first_seed=2)),
+        pace=Pace(data_parallel_size=1),
+    )
     for name in curves:
         np.testing.assert_array_equal(alone[name][0], curves[name][2], err_msg=name)
 
@@ -120,7 +123,7 @@ def test_a_checkpoint_of_another_layout_is_refused(tmp_path):
 )  # fmt: skip
 def test_a_cell_survives_json(cell):
     again = Cell.from_json(json.loads(json.dumps(cell.to_json())))
-    assert again == replace(cell, policy=cell.acting)
+    assert again == replace(cell, policy=cell.resolved_policy)
     assert again.key == cell.key
 
 
@@ -207,7 +210,7 @@ def test_whose_probabilities_make_the_expected_baseline(baseline):
     contexts = cell.task.contexts(data, jax.random.key(1), 4)
     actor, _ = learner._actor(state, jnp.int32(3), jax.random.key(2))
     batch = cell.method.rollout.gather(
-        cell.acting,
+        cell.resolved_policy,
         actor,
         cell.task,
         contexts,
@@ -216,7 +219,7 @@ def test_whose_probabilities_make_the_expected_baseline(baseline):
     )
 
     def probabilities(params):
-        return np.asarray(jax.nn.softmax(cell.acting.prefill(params, contexts.inputs)[0]))
+        return np.asarray(jax.nn.softmax(cell.resolved_policy.prefill(params, contexts.inputs)[0]))
 
     mu, pi = probabilities(actor), probabilities(state.params)
     expected = {"learner": pi * pi, "actor": mu * mu, "crossed": mu * pi}[baseline].sum(-1)

@@ -1,8 +1,8 @@
-"""Where the jobs of studies run: in this process, in several, or on a Ray cluster.
+"""Where the jobs of studies run: in this process, in several processes, or on a Ray cluster.
 
-An engine starts workers. A worker is a `Bench` somewhere else: it is sent the name of a method and its
-arguments, and answers with what the method returns. All that is shared, the order of jobs, the store,
-retries and progress, is in `driver`, once for all engines.
+An engine starts workers. Each runs a `Worker`, maybe in another process or on another machine. It gets the
+name of a method with its arguments, and answers with what the method returns. `scheduler` does the rest, once
+for all engines: the order of jobs, the store, retries and progress.
 """
 
 from __future__ import annotations
@@ -15,35 +15,35 @@ from tpo.processes import Failed, Lost
 ENGINES = ("local", "ray")
 
 
-class Worker(Protocol):
-    """A bench that may be elsewhere."""
+class WorkerHandle(Protocol):
+    """The caller's end of a `Worker`, which may run elsewhere."""
 
     def send(self, method: str, *arguments: Any) -> None:
-        """Ask for a method of the bench; what was asked before is answered before."""
+        """Call a method of the worker; calls are answered in their order."""
 
     def receive(self) -> Any:
-        """The next answer; `Lost` from a worker that died, `Failed` where the method raised."""
+        """The next answer; `Lost` if the worker died, `Failed` if the method raised."""
 
 
 class Engine(Protocol):
-    """Starts workers and waits for them; given back by `close`, with every process it started."""
+    """Starts workers and waits for them; `close` ends every process it started."""
 
     size: int
     """How many workers may be busy at a time."""
     splits: bool
     """Whether the seeds of a job may go to several workers."""
 
-    def hire(self) -> Worker:
-        """One more worker."""
+    def start_worker(self) -> WorkerHandle:
+        """Start one more worker."""
 
     def wait(self, workers: Sequence[Any], timeout: float | None = None) -> Any:
-        """One of these workers whose answer is there, or None after so many seconds."""
+        """One of these workers that has answered, or None after `timeout` seconds."""
 
-    def dismiss(self, worker: Any) -> None:
-        """End a worker that has nothing to do."""
+    def stop_worker(self, worker: Any) -> None:
+        """Stop an idle worker."""
 
     def close(self) -> None:
-        """End every worker at once."""
+        """Stop every worker at once."""
 
 
 def engine(
@@ -52,10 +52,12 @@ def engine(
     save_every: float = 20.0,
     address: str | None = None,
 ) -> Engine:
-    """The engine of that name; `workers` at a time, a checkpoint at most every so many seconds.
+    """The engine of that name.
 
-    address: of a Ray cluster that runs already; without one, one is started here.
+    workers: how many run at a time. save_every: seconds between checkpoints, at least.
+    address: of a running Ray cluster; without it, a cluster is started here.
     """
+    # Deferred: workers import jax, and a wrong option must be reported without it.
     if name not in ENGINES:
         raise ValueError(f"--engine is {name!r}, expected one of {', '.join(ENGINES)}")
     if workers is not None and workers < 1:
@@ -63,16 +65,16 @@ def engine(
     if address and name != "ray":
         raise ValueError("--address is of a Ray cluster: give --engine ray with it")
     if name == "ray":
-        from tpo.lab.execution.ray import Cluster
+        from tpo.lab.execution.ray import RayCluster
 
-        return Cluster(address, workers, save_every)
+        return RayCluster(address, workers, save_every)
     if (workers or 1) == 1:
-        from tpo.lab.execution.inline import Here
+        from tpo.lab.execution.inline import Inline
 
-        return Here(save_every)
+        return Inline(save_every)
     from tpo.lab.execution.processes import Processes
 
     return Processes(workers or 1, save_every)
 
 
-__all__ = ["ENGINES", "Engine", "Failed", "Lost", "Worker", "engine"]
+__all__ = ["ENGINES", "Engine", "Failed", "Lost", "WorkerHandle", "engine"]

@@ -1,27 +1,25 @@
-"""The one runner: studies become planned jobs, which an engine runs through the store."""
+"""The runner of studies: it plans their jobs, and an engine runs them through the store."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tpo.lab.execution import Engine
-from tpo.lab.execution.inline import Here
-from tpo.lab.execution.scheduler import Driver, Watcher
+from tpo.lab.execution.inline import Inline
+from tpo.lab.execution.scheduler import Scheduler, Watcher
 from tpo.lab.studies import manifest
-from tpo.lab.studies.method_specs import fitting, label
+from tpo.lab.studies.builders import BUILDERS, Job
+from tpo.lab.studies.method_specs import fitting_objectives, label
 from tpo.lab.studies.study import Study
 from tpo.storage.store import Store
-
-if TYPE_CHECKING:
-    from tpo.lab.studies.builders import Job
 
 
 @dataclass(frozen=True)
 class Request:
-    """What to run of a study: its scale, and what the command line changes."""
+    """Which part of a study to run: its scale, and the changes of the command line."""
 
     study: Study
     scale: str = "quick"
@@ -30,7 +28,7 @@ class Request:
     only: Mapping[str, str] | None = None
 
     def command(self) -> str:
-        """The command that asks for this."""
+        """The equivalent command."""
         words = ["tpo", "run", self.study.name, "--scale", self.scale]
         words += ["--seeds", str(self.seeds)] if self.seeds else []
         words += ["--methods", ",".join(self.methods)] if self.methods else []
@@ -39,7 +37,7 @@ class Request:
 
 
 @dataclass(frozen=True)
-class Planned:
+class PlannedJob:
     """One job of a study: a method at a point of the grid."""
 
     coords: Mapping[str, Any]
@@ -48,8 +46,8 @@ class Planned:
     job: Job
 
     @property
-    def part(self) -> manifest.Part:
-        return manifest.Part(self.job.key, self.coords, self.method, self.label)
+    def planned_cell(self) -> manifest.PlannedCell:
+        return manifest.PlannedCell(self.job.key, self.coords, self.method, self.label)
 
     @property
     def seeds(self) -> int:
@@ -60,7 +58,7 @@ class Planned:
         return self._budget("episodes")
 
     def _budget(self, name: str) -> int:
-        """Of a cell's budget, or of a computation itself; 1 where it has none."""
+        """From a cell's budget, or from a computation itself; 1 if it has none."""
         return int(getattr(getattr(self.job, "budget", self.job), name, 1))
 
     @property
@@ -68,10 +66,8 @@ class Planned:
         return " ".join([self.label, *(f"{k}={v}" for k, v in self.coords.items())])
 
 
-def plan(request: Request) -> list[Planned]:
-    """Every job that the request asks for; a wrong scale, method or axis raises with the valid ones."""
-    from tpo.lab.studies.builders import RECIPES
-
+def plan(request: Request) -> list[PlannedJob]:
+    """Every job of the request; an unknown scale, method or axis raises and lists the valid ones."""
     study = request.study
     scale = study.scale(request.scale)
     if request.seeds is not None:
@@ -79,14 +75,14 @@ def plan(request: Request) -> list[Planned]:
             raise ValueError(f"--seeds is {request.seeds}, expected at least 1")
         adjust = {k: {**v, "seeds": request.seeds} for k, v in scale.adjust.items()}
         scale = replace(scale, seeds=request.seeds, adjust=adjust)
-    methods = request.methods or scale.methods or study.methods or tuple(fitting())
-    recipe = RECIPES[study.build]
+    methods = request.methods or scale.methods or study.methods or tuple(fitting_objectives())
+    build = BUILDERS[study.build]
     return [
-        Planned(
+        PlannedJob(
             coords,
             method,
             label(method, study.labels),
-            recipe(scale.settings_at(study, coords), method),
+            build(scale.settings_at(study, coords), method),
         )
         for coords in study.coordinates(scale, request.only)
         for method in methods
@@ -95,8 +91,8 @@ def plan(request: Request) -> list[Planned]:
 
 def run(
     request: Request, folder: str | Path, watch: Watcher | None = None, engine: Engine | None = None
-) -> list[Planned]:
-    """Run what is not finished yet; every finished job and the last checkpoint stay in the folder."""
+) -> list[PlannedJob]:
+    """Run the unfinished jobs; finished jobs and the last checkpoint are kept in the folder."""
     return run_all([request], folder, watch, engine)
 
 
@@ -105,21 +101,21 @@ def run_all(
     folder: str | Path,
     watch: Watcher | None = None,
     engine: Engine | None = None,
-) -> list[Planned]:
-    """Run several studies as one list of jobs: what they share is run once."""
+) -> list[PlannedJob]:
+    """Run several studies as one list of jobs: a job of two studies is run once."""
     store = Store(folder)
     planned = [plan(request) for request in requests]
     jobs = [job for found in planned for job in found]
-    with Driver(engine or Here(), store, watch) as driver:
-        device = driver.machine().device
+    with Scheduler(engine or Inline(), store, watch) as scheduler:
+        device = scheduler.machine().device
         for request, found in zip(requests, planned, strict=True):
-            note(request, found, store.folder, device)
-        driver.run(jobs)
+            write_manifest(request, found, store.folder, device)
+        scheduler.run(jobs)
     return jobs
 
 
-def note(request: Request, jobs: Sequence[Planned], folder: Path, device: str) -> None:
-    """Write the manifest, joined with what an earlier run of the study left."""
+def write_manifest(request: Request, jobs: Sequence[PlannedJob], folder: Path, device: str) -> None:
+    """Write the manifest, joined with that of an earlier run of the study."""
     study, scale = request.study, request.study.scale(request.scale)
     seeds = request.seeds or scale.seeds
     wanted = manifest.Manifest(
@@ -129,7 +125,7 @@ def note(request: Request, jobs: Sequence[Planned], folder: Path, device: str) -
         episodes=scale.episodes,
         command=request.command(),
         settings={**study.settings, **scale.settings, "seeds": seeds, "episodes": scale.episodes},
-        parts=tuple(planned.part for planned in jobs),
+        parts=tuple(planned.planned_cell for planned in jobs),
         provenance=manifest.provenance(seeds, device),
     )
     manifest.write(folder, wanted.joined(manifest.read(folder, study.name)))

@@ -1,7 +1,7 @@
-"""The one loop of all engines: jobs go to workers, what they answer goes to the store and the screen.
+"""The scheduler of all engines: it gives jobs to workers, and their answers to the store and the screen.
 
-Only the driver writes to the store. A worker that dies is replaced, and its job goes on from the last
-checkpoint it sent; a driver that dies takes its workers along, and the next one goes on from the store.
+Only the scheduler writes to the store. A worker that dies is replaced, and its job resumes from the last
+checkpoint it sent. If the scheduler dies, its workers end too, and the next run resumes from the store.
 """
 
 from __future__ import annotations
@@ -15,49 +15,50 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tpo.lab.execution import Engine, Failed, Lost, Worker
-from tpo.lab.execution.assignments import Errand, Task, tasks
-from tpo.lab.execution.shards import checkpoint, pieces, shares
+from tpo.lab.execution import Engine, Failed, Lost, WorkerHandle
+from tpo.lab.execution.assignments import Assignment, SharedJob, shared_jobs
+from tpo.lab.execution.shards import checkpoint, job_shards, shard_counts
 from tpo.lab.execution.worker import Machine, Step
 from tpo.lab.studies import manifest
+from tpo.lab.studies.cost import job_seconds
+from tpo.lab.training import Cell, TrainingProgress
 from tpo.storage.files import write_json
 from tpo.storage.store import Snapshot, Store, cost, joined
 
-if TYPE_CHECKING:
-    from tpo.lab.execution.runner import Planned
-    from tpo.lab.training import Progress
+if TYPE_CHECKING:  # the runner imports this module
+    from tpo.lab.execution.runner import PlannedJob
 
-Watcher = Callable[["Planned", "Progress | None"], None]
-"""Told of each job that starts (no curves, rate 0), of each of its steps, and with None of its end."""
+Watcher = Callable[["PlannedJob", TrainingProgress | None], None]
+"""Called when a job starts (no curves, rate 0), after each of its steps, and with None at its end."""
 
 LOSSES = 3
-"""Workers that may die of one job, one after the other, before it gets any further."""
+"""Workers that may die on one job without a new checkpoint."""
 PATIENCE = 10.0
-"""Seconds that a stopped study gives its workers for a last checkpoint."""
+"""Seconds that a stopped study waits for the last checkpoints of its workers."""
 
 
-class Driver:
-    """Hands jobs to the workers of an engine. Use as a context: nothing that was started is left."""
+class Scheduler:
+    """Gives jobs to the workers of an engine. A context manager: at its end all workers are stopped."""
 
     def __init__(self, engine: Engine, store: Store, watch: Watcher | None = None) -> None:
-        """No worker is started before one is needed."""
+        """No worker is started before it is needed."""
         self.engine = engine
         self.store = store
         self.watch: Watcher = watch or (lambda planned, progress: None)
-        self.idle: list[Worker] = []
-        self.busy: dict[Worker, Errand] = {}
+        self.idle: list[WorkerHandle] = []
+        self.busy: dict[WorkerHandle, Assignment] = {}
         self._machine: Machine | None = None
 
-    def __enter__(self) -> Driver:
+    def __enter__(self) -> Scheduler:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.engine.close()
 
     def machine(self) -> Machine:
-        """Where the first worker computes."""
+        """The machine of the first worker."""
         if self._machine is None:
-            worker = self.engine.hire()
+            worker = self.engine.start_worker()
             worker.send("machine")
             while self.engine.wait([worker], PATIENCE) is None:
                 print("waiting for a first worker", file=sys.stderr)
@@ -70,162 +71,160 @@ class Driver:
             self.idle.append(worker)
         return self._machine
 
-    def run(self, planned: Sequence[Planned]) -> None:
-        """Run what the store has not; the longest first where several run at a time."""
-        waiting = deque(self._errands(self._unfinished(tasks(planned))))
+    def run(self, planned: Sequence[PlannedJob]) -> None:
+        """Run the jobs that the store has not; the longest first if several run at a time."""
+        waiting = deque(self._assignments(self._unfinished(shared_jobs(planned))))
         try:
             while waiting or self.busy:
                 while waiting and (self.idle or len(self.busy) < self.engine.size):
                     self._start(waiting.popleft())
-                self._dismiss_idle()
+                self._stop_idle_workers()
                 worker = self.engine.wait(list(self.busy))
-                with interrupts_later():
+                with delayed_interrupts():
                     lost = self._take(worker, worker.receive())
                 if lost:
                     waiting.appendleft(lost)
         except BaseException:
-            self._stop()
+            self._save_all()
             raise
 
-    def _dismiss_idle(self) -> None:
-        """Free the place of a worker that has nothing more to do: another may be waiting for one."""
+    def _stop_idle_workers(self) -> None:
+        """Stop workers without a job, so that others can use their cores."""
         while self.idle:
-            self.engine.dismiss(self.idle.pop())
+            self.engine.stop_worker(self.idle.pop())
 
-    def _unfinished(self, found: Sequence[Task]) -> list[Task]:
+    def _unfinished(self, found: Sequence[SharedJob]) -> list[SharedJob]:
         left = []
-        for task in found:
-            if self.store.curves(task.key) is None:
-                left.append(task)
+        for shared_job in found:
+            if self.store.curves(shared_job.key) is None:
+                left.append(shared_job)
             else:
-                self._tell_end(task)
+                self._report_end(shared_job)
         return left
 
-    def _errands(self, found: Sequence[Task]) -> list[Errand]:
-        """All pieces that are not finished: the longest first; for a single worker, as declared."""
-        from tpo.lab.studies.cost import job_seconds
-        from tpo.lab.training import Progress
-
-        parts = [1] * len(found)
+    def _assignments(self, found: Sequence[SharedJob]) -> list[Assignment]:
+        """All unfinished shards: the longest first, or for a single worker in the declared order."""
+        counts = [1] * len(found)
         if self.engine.splits:
-            parts = shares([task.job for task in found], self.engine.size)
-        errands = []
-        for task, count in zip(found, parts, strict=True):
-            task.pieces = pieces(task.job, self.store, count)
-            left = [piece for piece in task.pieces if self.store.curves(piece.where) is None]
-            ended = Progress(task.planned[0].episodes, {}, 0.0)
-            task.steps = {piece: ended for piece in task.pieces if piece not in left}
+            counts = shard_counts([shared_job.job for shared_job in found], self.engine.size)
+        assignments = []
+        for shared_job, count in zip(found, counts, strict=True):
+            shared_job.shards = job_shards(shared_job.job, self.store, count)
+            left = [shard for shard in shared_job.shards if self.store.curves(shard.where) is None]
+            ended = TrainingProgress(shared_job.planned[0].episodes, {}, 0.0)
+            shared_job.steps = {shard: ended for shard in shared_job.shards if shard not in left}
             if left:
-                errands += [Errand(task, piece) for piece in left]
+                assignments += [Assignment(shared_job, shard) for shard in left]
             else:
-                self._end(task)
-                self._tell_end(task)
+                self._join_shards(shared_job)
+                self._report_end(shared_job)
         if self.engine.size == 1:
-            return errands
-        return sorted(errands, key=lambda errand: -job_seconds(errand.piece.job))
+            return assignments
+        return sorted(assignments, key=lambda assignment: -job_seconds(assignment.shard.job))
 
-    def _start(self, errand: Errand) -> None:
-        from tpo.lab.training import Cell, Progress
-
-        task, piece = errand.task, errand.piece
-        description = task.job.to_json()
-        if isinstance(task.job, Cell):
+    def _start(self, assignment: Assignment) -> None:
+        shared_job, shard = assignment.shared_job, assignment.shard
+        description = shared_job.job.to_json()
+        if isinstance(shared_job.job, Cell):
             description = {"cell": description, "environment": self.machine().environment}
-        self.store.begin(task.key, description)
-        saved = checkpoint(piece, task.job, self.store)
-        worker = self.idle.pop() if self.idle else self.engine.hire()
-        self.busy[worker] = errand
-        worker.send("start", piece.job, saved, self.machine().environment, piece.lanes)
-        if piece not in task.steps:
-            task.steps[piece] = Progress(saved.episode if saved else 0, {}, 0.0)
-            self.watch(task.planned[0], task.progress())
+        self.store.begin(shared_job.key, description)
+        saved = checkpoint(shard, shared_job.job, self.store)
+        worker = self.idle.pop() if self.idle else self.engine.start_worker()
+        self.busy[worker] = assignment
+        worker.send("start", shard.job, saved, self.machine().environment, shard.data_parallel_size)
+        if shard not in shared_job.steps:
+            shared_job.steps[shard] = TrainingProgress(saved.episode if saved else 0, {}, 0.0)
+            self.watch(shared_job.planned[0], shared_job.progress())
 
-    def _take(self, worker: Worker, answer: Step | Lost | Failed) -> Errand | None:
-        """Keep what a worker answered, and let it go on; the errand, if the worker died of it."""
-        errand = self.busy[worker]
-        task, piece = errand.task, errand.piece
+    def _take(self, worker: WorkerHandle, answer: Step | Lost | Failed) -> Assignment | None:
+        """Store an answer and let the worker continue; the assignment, if the worker died."""
+        assignment = self.busy[worker]
+        shared_job, shard = assignment.shared_job, assignment.shard
         if isinstance(answer, Failed):
-            raise answer.error(task.title)
+            raise answer.error(shared_job.title)
         if isinstance(answer, Lost):
             del self.busy[worker]
-            return self._lost(errand, answer)
+            return self._retried(assignment, answer)
         if answer.curves is None:
-            worker.send("step")  # before the disk is written: the worker need not wait for it
-        self._keep(errand, answer)
+            worker.send("step")  # sent before the disk is written, so that the worker need not wait
+        self._store_step(assignment, answer)
         if answer.curves is not None:
             del self.busy[worker]
             self.idle.append(worker)
         if answer.progress:
-            task.steps[piece] = answer.progress
-            self.watch(task.planned[0], task.progress())
-        if answer.curves is not None and self.store.curves(task.key) is not None:
-            self._tell_end(task)
+            shared_job.steps[shard] = answer.progress
+            self.watch(shared_job.planned[0], shared_job.progress())
+        if answer.curves is not None and self.store.curves(shared_job.key) is not None:
+            self._report_end(shared_job)
         return None
 
-    def _keep(self, errand: Errand, step: Step) -> None:
-        task = errand.task
-        task.seconds += step.seconds
+    def _store_step(self, assignment: Assignment, step: Step) -> None:
+        shared_job = assignment.shared_job
+        shared_job.seconds += step.seconds
         if step.curves is not None:
-            self.store.finish(errand.piece.where, step.curves)
-            self._end(task)
-            self._note_cost(task)
+            self.store.finish(assignment.shard.where, step.curves)
+            self._join_shards(shared_job)
+            self._write_cost(shared_job)
         elif step.saved is not None:
-            self._save(errand, step.saved)
-            errand.losses = 0
+            self._save(assignment, step.saved)
+            assignment.losses = 0
 
-    def _end(self, task: Task) -> None:
-        """Join the pieces of a task, once all are there, under its own key."""
-        if task.pieces[0].where != task.key:
-            found = [self.store.curves(piece.where) for piece in task.pieces]
+    def _join_shards(self, shared_job: SharedJob) -> None:
+        """Join the shards of a job under its own key, once all are finished."""
+        if shared_job.shards[0].where != shared_job.key:
+            found = [self.store.curves(shard.where) for shard in shared_job.shards]
             whole = [curves for curves in found if curves is not None]
             if len(whole) == len(found):
-                self.store.finish(task.key, joined(whole))
+                self.store.finish(shared_job.key, joined(whole))
 
-    def _save(self, errand: Errand, saved: Snapshot) -> None:
-        self.store.save(errand.piece.where, saved)
-        self._note_cost(errand.task)
+    def _save(self, assignment: Assignment, saved: Snapshot) -> None:
+        self.store.save(assignment.shard.where, saved)
+        self._write_cost(assignment.shared_job)
 
-    def _note_cost(self, task: Task) -> None:
-        """What the run has cost so far, and the code and machine that it was last computed with."""
+    def _write_cost(self, shared_job: SharedJob) -> None:
+        """Write the cost so far, and the code and machine of the last step."""
         found = {
-            "seconds": round(cost(self.store.folder, task.key) + task.seconds, 3),
-            "provenance": manifest.provenance(task.planned[0].seeds, self.machine().device),
+            "seconds": round(cost(self.store.folder, shared_job.key) + shared_job.seconds, 3),
+            "provenance": manifest.provenance(shared_job.planned[0].seeds, self.machine().device),
         }
-        write_json(self.store.folder / task.key / "cost.json", found)
-        task.seconds = 0.0
+        write_json(self.store.folder / shared_job.key / "cost.json", found)
+        shared_job.seconds = 0.0
 
-    def _tell_end(self, task: Task) -> None:
-        for planned in task.planned:
+    def _report_end(self, shared_job: SharedJob) -> None:
+        for planned in shared_job.planned:
             self.watch(planned, None)
 
-    def _lost(self, errand: Errand, found: Lost) -> Errand:
-        errand.losses += 1
-        title = errand.task.title
-        if errand.losses == LOSSES:
+    def _retried(self, assignment: Assignment, found: Lost) -> Assignment:
+        """The assignment, for another worker; raises after too many losses."""
+        assignment.losses += 1
+        title = assignment.shared_job.title
+        if assignment.losses == LOSSES:
             raise ChildProcessError(
-                f"{LOSSES} workers died of {title} ({found.why}) and it got no further: perhaps "
-                "memory was short, then try fewer --workers. What is done so far is saved"
+                f"{LOSSES} workers died on {title} ({found.why}) without progress: if memory "
+                "was short, try fewer --workers. What is done so far is saved"
             )
         print(f"a worker died ({found.why}); another takes {title}", file=sys.stderr)
-        return errand
+        return assignment
 
-    def _stop(self) -> None:
-        """Save what the workers did since their last checkpoint, as far as they answer in time."""
-        for worker, errand in self.busy.items():
-            worker.send("snapshot", errand.piece.job.key)
+    def _save_all(self) -> None:
+        """Save a last checkpoint of every worker that answers in time."""
+        for worker, assignment in self.busy.items():
+            worker.send("snapshot", assignment.shard.job.key)
         end = time.monotonic() + PATIENCE
         with contextlib.suppress(
             OSError
-        ):  # a full disk: what stopped us, or no more than a checkpoint
+        ):  # a full disk: it stopped us, or only a checkpoint is missing
             while self.busy and (left := end - time.monotonic()) > 0:
                 worker = self.engine.wait(list(self.busy), left)
                 if worker is not None:
                     self._take_last(worker, worker.receive())
 
-    def _take_last(self, worker: Worker, answer: Step | Snapshot | Lost | Failed | None) -> None:
-        """A step that was under way comes first, then the checkpoint."""
+    def _take_last(
+        self, worker: WorkerHandle, answer: Step | Snapshot | Lost | Failed | None
+    ) -> None:
+        """Store an answer after the stop: a step that was under way comes first, then the checkpoint."""
         if isinstance(answer, Step):
-            self._keep(self.busy[worker], answer)
+            self._store_step(self.busy[worker], answer)
             if answer.curves is None:
                 return
         elif isinstance(answer, Snapshot):
@@ -234,10 +233,10 @@ class Driver:
 
 
 @contextlib.contextmanager
-def interrupts_later() -> Iterator[None]:
-    """Ctrl-C is heard at the end, so that no message is read by half and no answer is dropped."""
-    in_charge = threading.current_thread() is threading.main_thread()
-    if not in_charge or not callable(signal.getsignal(signal.SIGINT)):
+def delayed_interrupts() -> Iterator[None]:
+    """Delay Ctrl-C to the end of the block, so that no message is half read and no answer is lost."""
+    main_thread = threading.current_thread() is threading.main_thread()
+    if not main_thread or not callable(signal.getsignal(signal.SIGINT)):
         yield
         return
     heard: list[Any] = []

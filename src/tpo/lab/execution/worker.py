@@ -1,4 +1,4 @@
-"""Bench: what every worker does, wherever it is. A job in, a step at a time; no file is touched."""
+"""Worker: what every worker does, in whichever process it is. It takes a job, and runs it a step at a time."""
 
 from __future__ import annotations
 
@@ -6,16 +6,17 @@ import os
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
+from tpo.lab.former_names import current_environment
+from tpo.lab.training import Cell, Pace, TrainingProgress
+from tpo.lab.training.loop import Runner, environment
 from tpo.storage.store import Curves, Snapshot
 
 if TYPE_CHECKING:
     from tpo.lab.studies.builders import Job
-    from tpo.lab.training import Progress
-    from tpo.lab.training.loop import Runner
 
 
 LEAST_STEP = 0.5
-"""Seconds between two answers of a worker in another process: curves travel with each."""
+"""Seconds between two answers of a worker in another process: each answer carries the curves."""
 
 
 class Machine(NamedTuple):
@@ -26,19 +27,23 @@ class Machine(NamedTuple):
 
 
 class Step(NamedTuple):
-    """What a step gave: how far the job is, a checkpoint if one is due, its curves if it is finished."""
+    """What a step gave: the job's progress, a checkpoint if one is due, its curves if it is finished."""
 
     seconds: float
-    progress: Progress | None = None
+    progress: TrainingProgress | None = None
     saved: Snapshot | None = None
     curves: Curves | None = None
 
 
-class Bench:
-    """One job at a time, from its start or a checkpoint, in steps of at least so many seconds."""
+class Worker:
+    """Runs one job at a time, from its start or a checkpoint. It writes no files."""
 
     def __init__(self, save_every: float, least: float = 0.0, threads: int | None = None) -> None:
-        """Nothing to do yet; so many seeds at a time, or one for each core."""
+        """An idle worker.
+
+        save_every, least: seconds of a checkpoint interval and of a step, at least.
+        threads: seeds at a time; by default one for each core.
+        """
         self.save_every = save_every
         self.threads = threads
         self.least = least
@@ -48,8 +53,6 @@ class Bench:
 
     def machine(self) -> Machine:
         """This machine."""
-        from tpo.lab.training.loop import environment
-
         found = environment()
         cpu = found["platform"] == "cpu"
         return Machine(found, f"{os.cpu_count()} CPU cores" if cpu else found["device"])
@@ -58,33 +61,33 @@ class Bench:
         self,
         job: Job,
         saved: Snapshot | None,
-        environment: dict[str, str],
-        lanes: int | None = None,
+        expected: dict[str, str],
+        data_parallel_size: int | None = None,
     ) -> Step:
-        """Take the job, and its first step, if this is an environment like that; lanes as in `Pace`."""
-        from tpo.lab.training import Cell, Pace
-        from tpo.lab.training.loop import Runner
+        """Begin the job and run its first step.
 
+        expected: the environment of the first worker; another one is refused.
+        data_parallel_size: as in `Pace`.
+        """
         began = time.monotonic()
         self.runner, self.key = None, job.key
-        if self.machine().environment != environment:
+        if self.machine().environment != current_environment(expected):
             raise ValueError(
-                f"a worker computes with {self.machine().environment}, and the first with {environment}: "
+                f"a worker computes with {self.machine().environment}, and the first with {expected}: "
                 "numbers would not be comparable. Let all have the same version and kind of device"
             )
         if not isinstance(job, Cell):
             arrays = job.arrays()
             return Step(time.monotonic() - began, curves=arrays)
-        self.runner = Runner(job, Pace(threads=self.threads, lanes=lanes))
+        pace = Pace(threads=self.threads, data_parallel_size=data_parallel_size)
+        self.runner = Runner(job, pace)
         self.runner.restore(saved)
         self.last_save = time.monotonic()
         found = self.step()
         return found._replace(seconds=time.monotonic() - began)
 
     def step(self) -> Step:
-        """Go on with the job for a chunk or more."""
-        from tpo.lab.training import Progress
-
+        """Run the next chunk of the job, or several."""
         runner = self.runner
         assert runner is not None, "a step of no job"
         began = time.monotonic()
@@ -93,7 +96,7 @@ class Bench:
             runner.advance()
             if time.monotonic() - began >= self.least:
                 break
-        progress = Progress(runner.episode, runner.curves(), runner.rate)
+        progress = TrainingProgress(runner.episode, runner.curves(), runner.rate)
         finished = runner.curves() if runner.episode == total else None
         saved = None
         if finished is None and time.monotonic() - self.last_save >= self.save_every:
@@ -102,6 +105,6 @@ class Bench:
         return Step(time.monotonic() - began, progress, saved, finished)
 
     def snapshot(self, key: str) -> Snapshot | None:
-        """How far the job of that key is, to go on from; None before its first episode."""
+        """A checkpoint of the job of that key; None before its first episode."""
         begun = self.key == key and self.runner is not None and self.runner.episode > 0
         return self.runner.snapshot() if self.runner and begun else None

@@ -9,11 +9,11 @@ import jax
 import jax.numpy as jnp
 
 TRUNCATED_STD = 0.87962566103423978
-"""Standard deviation of a unit normal cut at two sigma; dividing by it restores variance 1."""
+"""Standard deviation of a unit normal truncated at two sigma; dividing by it restores variance 1."""
 
 
 def lecun_normal(key: jax.Array, shape: tuple[int, ...], fan_in: int) -> jax.Array:
-    """N(0, 1/fan_in) cut at two sigma: the usual initialisation of a linear map."""
+    """N(0, 1/fan_in) truncated at two sigma: the usual initialisation of a linear map."""
     scale = fan_in**-0.5 / TRUNCATED_STD
     return scale * jax.random.truncated_normal(key, -2.0, 2.0, shape)
 

@@ -1,4 +1,4 @@
-"""Rollout: contexts in, scored `Groups` out, with all that an update needs to evaluate it again."""
+"""Rollout: contexts in, scored `Groups` out, with all that an update needs to evaluate them again."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from tpo.groups import Groups
 from tpo.lab.policies.base import Params, Policy
 from tpo.lab.policies.layers import select
-from tpo.lab.rollouts.data_parallel import ALONE, Lanes
+from tpo.lab.rollouts.data_parallel import UNSHARDED, DataParallel
 from tpo.lab.rollouts.distinct import Distinct, distinct, every
 from tpo.lab.rollouts.rollout_kinds import KINDS, Drawn, Kind, Scored
 from tpo.lab.rollouts.sampler import Shape, sample
@@ -21,7 +21,7 @@ from tpo.lab.tasks.base import Contexts, Task
 class Batch(NamedTuple):
     """One episode's rollouts: what the objective sees, and what the update evaluates.
 
-    With lanes, group and rewards are of the whole batch, the rest of this lane's contexts.
+    With data parallelism, group and rewards are of the whole batch, the rest of this device's shard.
     """
 
     group: Groups
@@ -37,7 +37,7 @@ class Batch(NamedTuple):
 class Rollout:
     """How to gather experience: the kind, K for those kinds that have it, and the baseline.
 
-    baseline: a number; "expected", Σ pi² over the actions; or None for what the objective does itself.
+    baseline: a number; "expected", Σ pi² over the actions; or None for the objective's own.
     """
 
     kind: str = "sequence"
@@ -59,7 +59,7 @@ class Rollout:
         return KINDS[self.kind]
 
     def check(self, task: Task) -> None:
-        """Raise where this kind of rollout means nothing for the task."""
+        """Raise if this kind of rollout does not apply to the task."""
         if self.rule.one_step and task.length != 1:
             raise ValueError(
                 f"kind {self.kind!r} is for tasks of one action, and this one has {task.length}: "
@@ -86,30 +86,32 @@ class Rollout:
         task: Task,
         contexts: Contexts,
         key: jax.Array,
-        lanes: Lanes = ALONE,
-        judges: tuple[Params, Params] | None = None,
+        parallel: DataParallel = UNSHARDED,
+        baseline_params: tuple[Params, Params] | None = None,
     ) -> Batch:
-        """Sample, score and arrange; with lanes, the contexts are those of this one.
+        """Sample, score and arrange; with data parallelism, the contexts are this device's shard.
 
-        judges: the two policies of an "expected" baseline, where they are not the one that acts.
+        baseline_params: of the two policies of an "expected" baseline, if they are not the one that acts.
         """
         inputs, answer = contexts
-        drawn = sample(policy, params, inputs, self.shape(task), key, lanes)
+        drawn = sample(policy, params, inputs, self.shape(task), key, parallel)
         rewards = task.rewards(answer, drawn.taken)
         all_log_probs = jax.nn.log_softmax(policy.prefill(params, inputs)[0])
         pair = (all_log_probs, all_log_probs)
-        if judges is not None and self.baseline == "expected":
-            first, second = (jax.nn.log_softmax(policy.prefill(p, inputs)[0]) for p in judges)
+        if baseline_params is not None and self.baseline == "expected":
+            first, second = (
+                jax.nn.log_softmax(policy.prefill(p, inputs)[0]) for p in baseline_params
+            )
             pair = (first, second)
         baseline = self._baseline(*pair)
         scored = self.rule.score(Drawn(drawn, rewards, all_log_probs, baseline, task, answer))
         merged = self.rule.many == "streams" and task.length > 1
         paths = distinct(inputs, drawn.taken, task.actions) if merged else every(drawn.taken)
-        group = self._group(lanes.whole(scored), lanes.whole(baseline))
-        return Batch(group, inputs, scored.candidates, paths, lanes.whole(rewards))
+        group = self._group(parallel.all_gather(scored), parallel.all_gather(baseline))
+        return Batch(group, inputs, scored.candidates, paths, parallel.all_gather(rewards))
 
     def _baseline(self, first: jax.Array, second: jax.Array) -> jax.Array | None:
-        """[B] the number, or Σ_a first(a)·second(a): how often guesses of the two policies agree."""
+        """[B] the number, or Σ_a first(a)·second(a): how often actions of the two policies agree."""
         if self.baseline is None:
             return None
         if isinstance(self.baseline, str):
@@ -130,7 +132,7 @@ class Rollout:
     def log_probs(self, first: jax.Array, rest: jax.Array | None, batch: Batch) -> jax.Array:
         """[groups, K, T] of the batch's candidates, from logits after each prefix.
 
-        first: [B, V], rest: [N, T-1, V] in the order of the batch's paths; None where T = 1.
+        first: [B, V], rest: [N, T-1, V] in the order of the batch's paths; None if T = 1.
         """
         prefixes = jax.nn.log_softmax(first)[:, None, None]
         if rest is not None:

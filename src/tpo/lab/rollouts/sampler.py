@@ -1,4 +1,4 @@
-"""The one sampler: S streams per context, W candidates drawn at every prefix, the first one taken."""
+"""The sampler: S streams per context, W candidates drawn at every prefix, the first one taken."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from tpo.lab.policies.base import Params, Policy
-from tpo.lab.rollouts.data_parallel import ALONE, Lanes
+from tpo.lab.rollouts.data_parallel import UNSHARDED, DataParallel
 
 
 class Sample(NamedTuple):
@@ -37,21 +37,20 @@ def sample(
     inputs: Any,
     shape: Shape,
     key: jax.Array | None,
-    lanes: Lanes = ALONE,
+    parallel: DataParallel = UNSHARDED,
 ) -> Sample:
     """Draw from the policy at temperature 1; without a key take the most probable action.
 
     The context is run once, however many streams continue it. Gumbel noise for all steps is drawn
-    beforehand, so the draw depends on key and shape only,
-    and each lane takes its contexts' part of it.
+    beforehand, so that the draw depends on key and shape only. Each device takes its shard of the noise.
     """
     first, state = policy.prefill(params, inputs)
     s, t, w = shape
     b, v = first.shape
     noise = jnp.zeros((t, 1, 1, 1, 1))
     if key is not None:
-        of_all = jax.random.gumbel(key, (t, lanes.size * b, s, w, v), first.dtype)
-        noise = lanes.own(of_all, axis=1)
+        of_all = jax.random.gumbel(key, (t, parallel.size * b, s, w, v), first.dtype)
+        noise = parallel.shard(of_all, axis=1)
     drawn = _draw(jnp.broadcast_to(first[:, None], (b, s, v)), noise[0], w)
     if t == 1:
         return Sample(drawn[0][:, :, None], drawn[1][:, :, None])

@@ -1,4 +1,4 @@
-"""Each figure and table of the paper and the talk as a declared value: one registry, one runner."""
+"""The registry of studies: each figure and table of the paper and the talk, declared as data."""
 
 from __future__ import annotations
 

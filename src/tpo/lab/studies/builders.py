@@ -1,4 +1,4 @@
-"""From plain settings and a method's name to what is run: a cell of the lab, or an exact computation."""
+"""Builders: from plain settings and a method's name to a job, a cell of the lab or an exact computation."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from typing import Any
 from tpo.lab.policies import MLP, Table, Transformer
 from tpo.lab.rollouts import Rollout
 from tpo.lab.studies.computations import WEIGHTS, Mechanism, Talk
-from tpo.lab.studies.method_specs import bandit_method, optimiser, parse, sequence_method
+from tpo.lab.studies.method_specs import bandit_method, optimiser_name, parse, sequence_method
 from tpo.lab.tasks import Bandit, Digits, Sequences
 from tpo.lab.training import Budget, Cell, Measures, Method, Optimiser, Staleness
 
 Job = Cell | Mechanism | Talk
-Recipe = Callable[[Mapping[str, Any], str], Job]
+Builder = Callable[[Mapping[str, Any], str], Job]
 
 
-def sequences(settings: Mapping[str, Any], method: str) -> Cell:
+def sequence_cell(settings: Mapping[str, Any], method: str) -> Cell:
     """Token sequences with a transformer: H, V, K, B, target, reward, matching, epochs, eta.
 
-    `task` stands for reward and target together, such as "bag copy".
+    `task` sets reward and target together, such as "bag copy".
     """
     s = dict(settings)
     if "task" in s:
@@ -31,13 +31,13 @@ def sequences(settings: Mapping[str, Any], method: str) -> Cell:
         task,
         sequence_method(method, s["K"], s.get("epochs"), **options),
         Budget(s["B"], s["episodes"], s["seeds"]),
-        Optimiser(optimiser(method), s["learning_rate"]),
+        Optimiser(optimiser_name(method), s["learning_rate"]),
         policy=Transformer(s["V"], s["H"], s["H"], s["width"], s["layers"], s["heads"]),
     )
     return cell.interaction_matched(s["K"]) if s.get("matching") == "interaction" else cell
 
 
-def images(settings: Mapping[str, Any], method: str) -> Cell:
+def image_cell(settings: Mapping[str, Any], method: str) -> Cell:
     """Digits as a bandit with an MLP: data, hidden, B, test_every.
 
     D is the delay of the actor; `protocol` is whose baseline ("learner", "actor", "crossed"), or "uniform"
@@ -64,7 +64,7 @@ def images(settings: Mapping[str, Any], method: str) -> Cell:
     )
 
 
-def one_context(settings: Mapping[str, Any], method: str) -> Cell:
+def one_context_cell(settings: Mapping[str, Any], method: str) -> Cell:
     """One context with A arms, B sampled actions, a step of fixed length in logit space."""
     s = settings
     found = bandit_method(method, baseline=s["baseline"])
@@ -79,7 +79,7 @@ def one_context(settings: Mapping[str, Any], method: str) -> Cell:
     )
 
 
-def many_contexts(settings: Mapping[str, Any], method: str) -> Cell:
+def many_contexts_cell(settings: Mapping[str, Any], method: str) -> Cell:
     """C contexts with A arms and exact population updates, one step of fixed length for all."""
     s = settings
     name, _ = parse(method)
@@ -94,7 +94,7 @@ def many_contexts(settings: Mapping[str, Any], method: str) -> Cell:
     )
 
 
-def mechanism(settings: Mapping[str, Any], method: str) -> Mechanism:
+def mechanism_job(settings: Mapping[str, Any], method: str) -> Mechanism:
     """The surplus gain of a method's expected update on a network that the method has trained."""
     s = settings
     if method not in WEIGHTS:
@@ -105,18 +105,20 @@ def mechanism(settings: Mapping[str, Any], method: str) -> Mechanism:
     return Mechanism(method, s["data"], tuple(s["hidden"]), s["B"], s["episodes"], s["seeds"])
 
 
-def talk(settings: Mapping[str, Any], method: str) -> Talk:
+def talk_job(settings: Mapping[str, Any], method: str) -> Talk:
     """The talk's numbers: exact, no seeds."""
     if method != "tpo":
-        raise ValueError(f"--methods is {method!r}, and the talk's numbers come for all at once")
+        raise ValueError(
+            f"--methods is {method!r}, and the talk's numbers come for all methods at once"
+        )
     return Talk()
 
 
-RECIPES: dict[str, Recipe] = {
-    "sequences": sequences,
-    "images": images,
-    "one_context": one_context,
-    "many_contexts": many_contexts,
-    "mechanism": mechanism,
-    "talk": talk,
+BUILDERS: dict[str, Builder] = {
+    "sequences": sequence_cell,
+    "images": image_cell,
+    "one_context": one_context_cell,
+    "many_contexts": many_contexts_cell,
+    "mechanism": mechanism_job,
+    "talk": talk_job,
 }

@@ -1,4 +1,4 @@
-"""Computations that are no training curve: the talk's numbers, and the mechanism on MNIST."""
+"""Computations without a training curve: the talk's numbers, and the mechanism on MNIST."""
 
 from __future__ import annotations
 
@@ -14,7 +14,11 @@ import numpy as np
 
 from tpo.diagnostics import population
 from tpo.groups import standardize
+from tpo.lab.policies import MLP
 from tpo.lab.studies.method_specs import bandit_method
+from tpo.lab.tasks import Digits
+from tpo.lab.training import Budget, Cell, Optimiser
+from tpo.lab.training.episode import Learner
 from tpo.objectives.target_matching import target
 from tpo.storage.store import Curves
 
@@ -22,12 +26,12 @@ BINS = (0.0, 0.25, 0.5, 0.75, 1.0)
 
 
 class Computation:
-    """Something with a key, a description and arrays; equal computations have equal keys."""
+    """A result with a key, a description and arrays; equal computations have equal keys."""
 
     name: ClassVar[str]
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values that say what is computed."""
+        """A description of the computation as plain values."""
         return {"computation": self.name, **asdict(self)}  # type: ignore[call-overload]
 
     @property
@@ -51,7 +55,7 @@ class Talk(Computation):
     def arrays(self) -> Curves:
         share = population.gradient_share()
         rewards = (0, 1, 1, 0)
-        wall = population.clip_bound()
+        bound = population.clip_bound()
         return {
             "share_coefficient": np.array([share[m].coefficient for m in population.METHODS]),
             "share_gradient": np.array([share[m].gradient for m in population.METHODS]),
@@ -63,14 +67,14 @@ class Talk(Computation):
             "rare_p": np.array(self.p_old),
             "rare_rewards": np.array(rewards),
             "rare": population.rare_failure(self.p_old, rewards),
-            "wall_sizes": np.array(list(wall.target)),
-            "wall_clipped": np.full(len(wall.target), wall.clipped),
-            "wall_target": np.array(list(wall.target.values())),
-            **simplex(),
+            "wall_sizes": np.array(list(bound.target)),
+            "wall_clipped": np.full(len(bound.target), bound.clipped),
+            "wall_target": np.array(list(bound.target.values())),
+            **simplex_updates(),
         }
 
 
-def simplex(steps: int = 8) -> Curves:
+def simplex_updates(steps: int = 8) -> Curves:
     """From a grid of p_old, scores (1, 0, 0): TPO's target, and one gradient step of TPO and of GRPO.
 
     A step is of length one in logit space. At the snapshot the gradient by the logits is p - q for
@@ -113,7 +117,7 @@ class Mechanism(Computation):
     seeds: int
 
     def arrays(self) -> Curves:
-        found = [self._binned(*policy) for policy in self._policies()]
+        found = [self._binned(*policy) for policy in self._trained_policies()]
         return {name: np.stack([one[name] for one in found]) for name in found[0]}
 
     def _binned(self, pi: np.ndarray, y: np.ndarray) -> Curves:
@@ -127,13 +131,8 @@ class Mechanism(Computation):
         binned = {k: np.array([_mean(v[index == i]) for i in range(4)]) for k, v in names.items()}
         return {**binned, "count": np.bincount(index, minlength=4)}
 
-    def _policies(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    def _trained_policies(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """For each seed [N, A] the trained network's policy on the test images, and their labels."""
-        from tpo.lab.policies import MLP
-        from tpo.lab.tasks import Digits
-        from tpo.lab.training import Budget, Cell, Optimiser
-        from tpo.lab.training.episode import Learner
-
         task = Digits(self.data)
         data = task.load()
         policy = MLP(task.observes[1], task.actions, self.hidden)
@@ -159,22 +158,22 @@ def _mean(x: np.ndarray) -> float:
 
 
 def concentration(pi: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """c = max wrong/(1 - p_y): the share of the wrong mass that sits on one class."""
+    """c = max wrong/(1 - p_y): the share of the wrong mass on one class."""
     right = pi[np.arange(len(y)), y]
     wrong = np.where(np.eye(pi.shape[1], dtype=bool)[y], 0.0, pi)
     return wrong.max(-1) / (1 - right)
 
 
-def symmetric(pi: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """The policy with the same p_y whose wrong classes are all alike."""
+def symmetric_policy(pi: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """The policy with the same p_y and equal probabilities of all wrong classes."""
     right = pi[np.arange(len(y)), y][:, None]
     correct = np.eye(pi.shape[1], dtype=bool)[y]
     return np.where(correct, right, (1 - right) / (pi.shape[1] - 1))
 
 
 def symmetric_beta(method: str, pi: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """beta_sym(p) = p·(w_y - w_wrong), [N]: with all wrong classes alike E[g] is beta_sym·(e_y - pi)."""
-    even, correct = symmetric(pi, y), np.eye(pi.shape[1])[y]
+    """beta_sym(p) = p·(w_y - w_wrong), [N]: with equal wrong classes E[g] is beta_sym·(e_y - pi)."""
+    even, correct = symmetric_policy(pi, y), np.eye(pi.shape[1])[y]
     weights = WEIGHTS[method](even, correct) * np.ones_like(pi)
     right = (weights * correct).sum(-1)
     wrong = (weights * (1 - correct)).sum(-1) / (pi.shape[1] - 1)
@@ -203,18 +202,18 @@ def _tpo(pi: np.ndarray, correct: np.ndarray) -> np.ndarray:
     return np.asarray(np.where(correct > 0, up, -population.population_gamma(pi, arms)))
 
 
-def _baselined(pi: np.ndarray, correct: np.ndarray) -> np.ndarray:
+def _pg(pi: np.ndarray, correct: np.ndarray) -> np.ndarray:
     return np.asarray(correct - (pi**2).sum(-1, keepdims=True))
 
 
 def _dg(pi: np.ndarray, correct: np.ndarray) -> np.ndarray:
-    advantage = _baselined(pi, correct)
+    advantage = _pg(pi, correct)
     return np.asarray(advantage / (1 + pi**advantage))
 
 
 WEIGHTS: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
     "tpo": _tpo,
-    "pg": _baselined,
+    "pg": _pg,
     "dg": _dg,
     "group_pg": lambda pi, correct: np.where(correct > 0, 1.0, -1.0) * np.sqrt(pi.shape[-1] - 1),
 }

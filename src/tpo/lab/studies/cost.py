@@ -1,4 +1,4 @@
-"""What a study will cost: CPU time measured once on two cores, scaled to this machine."""
+"""The estimated cost of a study: CPU time measured once on two cores, scaled to this machine."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ COMPILE = {"transformer": 13.0, "other": 3.0}
 """CPU seconds to compile a run."""
 PER_TOKEN = {"sequence": 1.4e-6, "single": 3e-6, "token": 3e-6}
 """CPU seconds per token through the transformer, forward; a gradient counts as three. By kind of
-rollout: groups repeat themselves, and what repeats is computed once."""
+rollout: the same candidate of a group is computed once."""
 PER_EPOCH = 1e-2
-"""CPU seconds per epoch of a sequence method beside that: the optimiser, mostly."""
+"""CPU seconds per epoch of a sequence method in addition: mostly the optimiser."""
 PER_STEP = {"index": 3e-4, "features": 6e-4}
 """CPU seconds per step of a one-action method."""
 REFERENCE = 22.0
-"""What `_exponentials` gave on the machine where these rates were measured (Xeon, two cores)."""
+"""The result of `_exponentials` on the reference machine of these rates (Xeon, two cores)."""
 
 
 def machine_speed() -> float:
-    """How fast a core of this machine is beside one of that machine, by a short calculation."""
+    """The speed of a core of this machine relative to the reference machine, by a short calculation."""
     return max(_exponentials() / REFERENCE, 1e-3)
 
 
@@ -44,7 +44,7 @@ def _exponentials(seconds: float = 0.1) -> float:
 
 
 def explanation(speed: float) -> str:
-    """How the estimates come about."""
+    """How the estimates are made."""
     return (
         f"Estimates for {os.cpu_count()} idle CPU cores, good to a factor of two: CPU time per token and "
         f"step as once measured on two cores, times {1 / speed:.2g} by a short calculation on this "
@@ -53,7 +53,7 @@ def explanation(speed: float) -> str:
 
 
 def runs(study: Study, scale: str) -> int:
-    """How many runs the scale has, each over all seeds."""
+    """The number of runs at that scale, each over all seeds."""
     return len(_jobs(study, scale))
 
 
@@ -63,7 +63,7 @@ def study_seconds(study: Study, scale: str) -> float:
 
 
 def _jobs(study: Study, scale: str) -> list[Job]:
-    from tpo.lab.execution.runner import Request, plan
+    from tpo.lab.execution.runner import Request, plan  # a cycle otherwise
 
     return [planned.job for planned in plan(Request(study, scale))]
 
@@ -95,19 +95,19 @@ def run_seconds(job: Job) -> float:
 
 
 def episode_seconds(cell: Cell) -> float:
-    """Seconds per episode and seed, as if no two candidates of a group were alike."""
+    """Seconds per episode and seed, if all candidates of a group differ."""
     if cell.task.length == 1:
         return PER_STEP[cell.task.observes[0]]
     rollout, epochs = cell.method.rollout, cell.method.epochs
     streams = cell.budget.batch * rollout.shape(cell.task).streams
     tokens = (streams + cell.budget.batch) * cell.task.length
-    width = getattr(cell.acting, "width", 64) * getattr(cell.acting, "layers", 2)
+    width = getattr(cell.resolved_policy, "width", 64) * getattr(cell.resolved_policy, "layers", 2)
     work = tokens * (1 + 3 * epochs) * width / 128
     return PER_EPOCH * epochs + PER_TOKEN[rollout.kind] * work
 
 
-def shown(seconds: float) -> str:
-    """A duration in words of one unit."""
+def duration(seconds: float) -> str:
+    """A duration as text, in one unit."""
     for unit, size in (("d", 86400), ("h", 3600), ("min", 60)):
         if seconds >= 1.5 * size:
             return f"{seconds / size:.3g} {unit}"

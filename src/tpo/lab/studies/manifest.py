@@ -1,6 +1,6 @@
-"""What a store holds of a study: DIR/studies/NAME.json lists its planned parts by key.
+"""The manifest of a study in a store: DIR/studies/NAME.json lists its planned cells by key.
 
-The runs themselves lie in the store under their own keys, so studies that share a cell share its run.
+The runs are kept in the store under their own keys, so studies that share a cell share its run.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ PACKAGES = ("tpo", "numpy", "jax", "optax")
 
 
 @dataclass(frozen=True)
-class Part:
-    """One method at one point of the grid; `key` is where the store keeps its run."""
+class PlannedCell:
+    """One method at one point of the grid; `key` is the key of its run in the store."""
 
     key: str
     coords: Mapping[str, Any]
@@ -30,7 +30,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Manifest:
-    """A study as it was asked for."""
+    """A study as it was requested."""
 
     name: str
     scale: str
@@ -38,11 +38,11 @@ class Manifest:
     episodes: int
     command: str
     settings: Mapping[str, Any]
-    parts: tuple[Part, ...]
+    parts: tuple[PlannedCell, ...]
     provenance: Mapping[str, Any] = field(default_factory=dict)
 
     def joined(self, earlier: Manifest | None) -> Manifest:
-        """With the parts of an earlier run of the same study kept where this one has none."""
+        """This manifest, with the cells of an earlier run that it does not plan itself."""
         if earlier is None:
             return self
         if earlier.scale != self.scale:
@@ -50,17 +50,17 @@ class Manifest:
                 f"--scale is {self.scale}, and this folder holds {self.name} at scale "
                 f"{earlier.scale}: give another --out. Nothing was changed"
             )
-        mine = {_place(part) for part in self.parts}
-        kept = tuple(part for part in earlier.parts if _place(part) not in mine)
+        mine = {_identity(part) for part in self.parts}
+        kept = tuple(part for part in earlier.parts if _identity(part) not in mine)
         return replace(self, parts=kept + self.parts)
 
 
-def _place(part: Part) -> str:
+def _identity(part: PlannedCell) -> str:
     return json.dumps([dict(part.coords), part.method], sort_keys=True)
 
 
 def path_of(folder: Path, name: str) -> Path:
-    """Where the manifest of a study lies."""
+    """The path of a study's manifest."""
     return folder / "studies" / f"{name}.json"
 
 
@@ -74,12 +74,12 @@ def read(folder: Path, name: str) -> Manifest | None:
     plain = read_json(path_of(folder, name))
     if plain is None:
         return None
-    parts = tuple(Part(**part) for part in plain.pop("parts"))
+    parts = tuple(PlannedCell(**part) for part in plain.pop("parts"))
     return Manifest(parts=parts, **plain)
 
 
 def read_all(folder: Path) -> list[Manifest]:
-    """Every manifest of the folder; a clear error where it has none."""
+    """Every manifest of the folder; raises if there is none."""
     if not folder.exists():
         raise ValueError(
             f"{folder} does not exist: give the folder that tpo run or tpo train --compare wrote"

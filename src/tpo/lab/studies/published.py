@@ -1,4 +1,4 @@
-"""The numbers that were published, each with where it stands."""
+"""The published numbers, each with its source."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Published:
 
     @property
     def range(self) -> tuple[float, float]:
-        """The numbers that the printed one may stand for, both infinite for never.
+        """Lower and upper bound of the unrounded number; both infinite for never.
 
         6.9 is 6.85 to 6.95, ~90 is 85 to 95, >95 any above, and ~85-87 from one to the other.
         """
@@ -38,7 +38,7 @@ class Published:
         return float(ends[0]) - half, float(ends[-1]) + half
 
     def fits(self, study: str, coords: Mapping[str, Any], method: str) -> bool:
-        """Is this number about that method there?"""
+        """Is this number of that method, at that point of the study?"""
         here = {key: str(value) for key, value in coords.items()}
         return (
             (self.study, self.method) == (study, method) and dict(self.coords) == here
@@ -56,7 +56,7 @@ def published_numbers() -> tuple[Published, ...]:
 
 
 def _half_unit(text: str, rough: bool) -> float:
-    """Half of what the last digit counts; of a rough number, of the last that is not 0."""
+    """Half a unit of the last digit; for a rough number, of the last digit that is not 0."""
     digits = len(text.partition(".")[2])
     zeros = len(text) - len(text.rstrip("0")) if rough and not digits else 0
     return 0.5 * 10.0 ** (zeros - digits)

@@ -16,10 +16,10 @@ SCALES = ("smoke", "quick", "full")
 
 @dataclass(frozen=True)
 class Scale:
-    """How much of a study to run: seeds, episodes, and what else differs from the paper's setting.
+    """The size of a run of a study: seeds, episodes, and other changes of the paper's setting.
 
-    grid replaces the values of the axes it names; methods replaces the methods where given; adjust
-    changes settings (seeds and episodes too) where an axis has a value: {("H", 7): {"episodes": 500}}.
+    grid replaces the values of the axes it names; methods, if given, replaces the methods; adjust
+    changes settings (seeds and episodes too) at one value of an axis: {("H", 7): {"episodes": 500}}.
     """
 
     seeds: int
@@ -30,7 +30,7 @@ class Scale:
     adjust: Mapping[tuple[str, Any], Settings] = field(default_factory=dict)
 
     def settings_at(self, study: Study, coords: Settings) -> dict[str, Any]:
-        """Everything a recipe needs, at one point of the grid."""
+        """All settings at one point of the grid, as a builder needs them."""
         found = {"seeds": self.seeds, "episodes": self.episodes, **study.settings, **self.settings}
         for item in coords.items():
             found |= self.adjust.get(item, {})
@@ -39,7 +39,7 @@ class Scale:
 
 @dataclass(frozen=True)
 class Measure:
-    """A curve to draw: its name in the store and its label; log where it spans decades."""
+    """A curve to draw: its name in the store and its label; log for a logarithmic axis."""
 
     key: str
     label: str
@@ -51,14 +51,14 @@ ERROR = Measure("error", "error", log=True)
 
 @dataclass(frozen=True)
 class Study:
-    """What is run, over which grid, by which methods, and what the paper says of it.
+    """What is run, over which grid, by which methods, and what the paper claims.
 
-    build: the recipe that makes a cell of the settings (`tpo.lab.studies.builders`). grid: axes whose values
-    override settings; every combination is run with every method. measures: the first is the one that
-    the table and the verdicts are about. series: axes drawn as curves of one panel rather than as
-    panels. sweep: an axis against which the end of the curves is drawn as well. view: how results
-    become panels, "curves" unless the study has none. labels: other names for
-    methods. ranked: the table's rows from the lowest error up. extra: left out of `tpo run all`.
+    build: the name of a function in `tpo.lab.studies.builders`, which makes a cell from the settings.
+    grid: axes whose values override settings; every combination is run with every method.
+    measures: the table and the verdicts use the first. series: axes drawn as curves of one panel, not as panels.
+    sweep: an axis against which the end of the curves is drawn as well. view: how results become panels,
+    "curves" by default. labels: other names of methods. ranked: sort the table by error, lowest first.
+    extra: not part of `tpo run all`.
     """
 
     name: str
@@ -115,4 +115,4 @@ class Study:
 
 def _named(axes: Mapping[str, tuple[Any, ...]]) -> str:
     listing = "; ".join(f"{k}: {', '.join(map(str, v))}" for k, v in axes.items())
-    return f"one of {listing}" if listing else "no --only, for it has a single setting"
+    return f"one of {listing}" if listing else "no --only: it has a single setting"

@@ -1,14 +1,14 @@
-"""The one loop: (task, policy, objective, budget, seeds) to curves."""
+"""The training loop: (task, policy, objective, budget, seeds) to curves."""
 
 from tpo.lab.rollouts import data_parallel
 from tpo.lab.training.cell import Budget, Cell, Measures, Method, Staleness
-from tpo.lab.training.loop import Pace, Progress, run
+from tpo.lab.training.loop import Pace, TrainingProgress, run
 from tpo.lab.training.optimisers import Optimiser
 from tpo.lab.training.paper_methods import BANDIT_METHODS, SEQUENCE_METHODS, method
 from tpo.lab.training.population import Population
 from tpo.lab.training.registry import policy_for, register
 
-data_parallel.offer()
+data_parallel.request_devices()
 
 __all__ = [
     "BANDIT_METHODS",
@@ -20,8 +20,8 @@ __all__ = [
     "Optimiser",
     "Pace",
     "Population",
-    "Progress",
     "Staleness",
+    "TrainingProgress",
     "method",
     "policy_for",
     "register",

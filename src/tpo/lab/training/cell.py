@@ -120,7 +120,7 @@ class Cell:
         self.method.build()
 
     @property
-    def acting(self) -> Policy:
+    def resolved_policy(self) -> Policy:
         """The policy, by default the paper's for such a task."""
         return policy_for(self.task) if self.policy is None else self.policy
 
@@ -144,7 +144,7 @@ class Cell:
         plain = {k: asdict(v) for k, v in own.items() if k not in ("task", "policy")}
         plain["method"]["options"] = dict(self.method.options)
         plain["staleness"] = self.staleness.to_json()
-        return {"task": described(self.task), "policy": described(self.acting), **plain}
+        return {"task": described(self.task), "policy": described(self.resolved_policy), **plain}
 
     @staticmethod
     def from_json(plain: dict[str, Any]) -> Cell:

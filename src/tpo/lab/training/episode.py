@@ -14,22 +14,22 @@ from jax.flatten_util import ravel_pytree
 
 from tpo.lab.policies import Params
 from tpo.lab.rollouts import Batch
-from tpo.lab.rollouts.data_parallel import ALONE, Lanes
+from tpo.lab.rollouts.data_parallel import UNSHARDED, DataParallel
 from tpo.lab.tasks import Contexts
 from tpo.lab.training import measures
 from tpo.lab.training.cell import Cell
-from tpo.lab.training.gradient import plain_log_probs, value_and_grad
+from tpo.lab.training.gradient import BatchLoss, plain_log_probs, value_and_grad
 from tpo.lab.training.measures import Metrics
 
 
 class State(NamedTuple):
-    """All that an episode hands to the next; a pytree of arrays."""
+    """What one episode passes to the next; a pytree of arrays."""
 
     seed: jax.Array
     params: Params
     optimiser: Any
     past: Params | None
-    """[D+1, ...] the parameters at the start of the last D+1 episodes, where the actor lags."""
+    """[D+1, ...] the parameters at the start of the last D+1 episodes, if the actor lags."""
 
 
 @dataclass(frozen=True)
@@ -37,17 +37,17 @@ class Learner:
     """A cell made into functions: `init` and `episode`.
 
     block: rows of paths computed at a time. axis: the name of the vmapped axis of seeds, if any.
-    lanes: what the contexts of a batch are divided over.
+    parallel: how the contexts of a batch are divided over devices.
     """
 
     cell: Cell
     block: int
     axis: str | None = None
-    lanes: Lanes = ALONE
+    parallel: DataParallel = UNSHARDED
 
     def init(self, seed: jax.Array) -> State:
         """The state before the first episode; the seed decides parameters and data."""
-        params = self.cell.acting.init(jax.random.key(seed))
+        params = self.cell.resolved_policy.init(jax.random.key(seed))
         delay = self.cell.staleness.delay
         past = None
         if delay:
@@ -55,27 +55,35 @@ class Learner:
         return State(seed, params, self._optimiser().init(params), past)
 
     def _optimiser(self) -> Any:
-        return self.cell.optimiser.build(self.cell.acting)
+        return self.cell.optimiser.build(self.cell.resolved_policy)
 
     def episode(self, state: State, data: Any, index: jax.Array) -> tuple[State, Metrics]:
-        """The state after episode `index`, and what it measured."""
-        cell, task, policy = self.cell, self.cell.task, self.cell.acting
+        """The state after episode `index`, and its metrics."""
+        cell, task, policy = self.cell, self.cell.task, self.cell.resolved_policy
         key = jax.random.fold_in(jax.random.key(state.seed), index)
         for_contexts, for_actions, for_lag = jax.random.split(key, 3)
-        contexts = self.lanes.own(task.contexts(data, for_contexts, cell.budget.batch))
+        contexts = self.parallel.shard(task.contexts(data, for_contexts, cell.budget.batch))
         actor, past = self._actor(state, index, for_lag)
         batch = cell.method.rollout.gather(
-            policy, actor, task, contexts, for_actions, self.lanes, self._judges(state, actor)
+            policy,
+            actor,
+            task,
+            contexts,
+            for_actions,
+            self.parallel,
+            self._baseline_params(state, actor),
         )
         if cell.staleness.delay and cell.staleness.anchor == "learner":
             batch = self._anchored(state.params, batch)
         objective = cell.method.build()
         prepared = objective.prepare(batch.group)
         params, optimiser, grads = self._epochs(
-            state, batch, lambda log_probs: objective.loss(self.lanes.whole(log_probs), prepared)
+            state,
+            batch,
+            lambda log_probs: objective.loss(self.parallel.all_gather(log_probs), prepared),
         )
         metrics = measures.of_batch(batch, prepared)
-        metrics["distinct"] = self.lanes.total(metrics["distinct"])
+        metrics["distinct"] = self.parallel.all_sum(metrics["distinct"])
         metrics["gradient_norm"] = grads[0]
         metrics |= self._extra(state.params, params, contexts, grads[1])
         metrics |= self._evaluated(params, data, index)
@@ -84,7 +92,7 @@ class Learner:
     def _actor(
         self, state: State, index: jax.Array, key: jax.Array
     ) -> tuple[Params, Params | None]:
-        """The parameters that act, and the history with the learner's of this episode in it."""
+        """The actor's parameters, and the history including the learner's of this episode."""
         if state.past is None:
             return state.params, None
         delay = self.cell.staleness.delay
@@ -94,8 +102,8 @@ class Learner:
         past = jax.tree.map(lambda old, new: old.at[slot].set(new), state.past, state.params)
         return jax.tree.map(lambda x: x[(index - lag) % (delay + 1)], past), past
 
-    def _judges(self, state: State, actor: Params) -> tuple[Params, Params] | None:
-        """The two policies whose agreement is the expected-reward baseline; None where no actor lags."""
+    def _baseline_params(self, state: State, actor: Params) -> tuple[Params, Params] | None:
+        """The two policies whose agreement is the expected-reward baseline; None if the actor does not lag."""
         if state.past is None:
             return None
         return {
@@ -106,8 +114,10 @@ class Learner:
 
     def _anchored(self, params: Params, batch: Batch) -> Batch:
         """The batch with the learner's own log-probs as the old ones."""
-        log_probs = plain_log_probs(self.cell.acting, params, self.cell.method.rollout, batch)
-        log_probs = jax.lax.stop_gradient(self.lanes.whole(log_probs))
+        log_probs = plain_log_probs(
+            self.cell.resolved_policy, params, self.cell.method.rollout, batch
+        )
+        log_probs = jax.lax.stop_gradient(self.parallel.all_gather(log_probs))
         group = dataclasses.replace(batch.group, log_probs_old=log_probs)
         return batch._replace(group=group)
 
@@ -119,10 +129,9 @@ class Learner:
 
         def gradient(params: Params) -> Params:
             rollout = self.cell.method.rollout
-            _, grads = value_and_grad(
-                self.cell.acting, params, rollout, batch, loss, self.block, self.axis
-            )
-            found: Params = self.lanes.total(grads)
+            problem = BatchLoss(self.cell.resolved_policy, rollout, batch, loss)
+            _, grads = value_and_grad(problem, params, self.block, self.axis)
+            found: Params = self.parallel.all_sum(grads)
             return found
 
         def epoch(carry: tuple[Params, Any], _: None) -> tuple[tuple[Params, Any], jax.Array]:
@@ -138,8 +147,8 @@ class Learner:
         return params, inner, (norms[0], first)
 
     def _extra(self, before: Params, after: Params, contexts: Contexts, grads: Params) -> Metrics:
-        """Exact quantities of one-action tasks, where they are cheap or asked for."""
-        cell, task, policy = self.cell, self.cell.task, self.cell.acting
+        """Exact quantities of one-action tasks, if they are cheap or requested."""
+        cell, task, policy = self.cell, self.cell.task, self.cell.resolved_policy
         found: Metrics = {}
         if task.observes[0] == "index":
             found["expected_error"] = measures.expected_error(task, policy, before, contexts)
@@ -151,14 +160,14 @@ class Learner:
         return found
 
     def _evaluated(self, params: Params, data: Any, index: jax.Array) -> Metrics:
-        """The greedy error on held-out contexts, every so many episodes; NaN between."""
+        """The greedy error on held-out contexts, every `evaluate_every` episodes; NaN between."""
         every, task = self.cell.measures.evaluate_every, self.cell.task
         held_out = task.held_out(data) if every else None
         if held_out is None:
             return {}
         error = jax.lax.cond(
             (index + 1) % every == 0,
-            lambda: measures.greedy_error(task, self.cell.acting, params, held_out),
+            lambda: measures.greedy_error(task, self.cell.resolved_policy, params, held_out),
             lambda: jnp.float32(jnp.nan),
         )
         return {"test_error": error}

@@ -1,7 +1,7 @@
 """The gradient of an objective through a policy, each distinct path once.
 
-A seed alone takes its paths in blocks, as many as hold one; seeds run together take as many paths as the most
-diverse of them has. It is the gradient of the plain computation, summed in another order.
+A looped seed takes its distinct paths in blocks. Batched seeds take as many paths as the seed with the most
+distinct ones. The result is the gradient of the plain computation, summed in another order.
 """
 
 from __future__ import annotations
@@ -22,20 +22,14 @@ Loss = Callable[[jax.Array], jax.Array]
 
 
 def value_and_grad(
-    policy: Policy,
-    params: Params,
-    rollout: Rollout,
-    batch: Batch,
-    loss: Loss,
-    block: int,
-    axis: str | None = None,
+    problem: BatchLoss, params: Params, block: int, axis: str | None = None
 ) -> tuple[jax.Array, Params]:
-    """Loss and its gradient by the parameters. block: rows of paths at a time, where seeds run alone.
+    """Loss and its gradient by the parameters. block: rows of paths at a time, if seeds are looped.
 
-    axis: the name of the vmapped axis of seeds. Seeds run together share one choice: the smallest of
-    `sizes` that holds every distinct path of every seed, at once.
+    axis: the name of the vmapped axis of seeds. Batched seeds take one number of paths: the smallest of
+    `sizes` that holds every distinct path of every seed.
     """
-    problem = Problem(policy, rollout, batch, loss)
+    batch = problem.batch
     rows, fed = batch.distinct.paths.tokens.shape
     if fed == 0 or isinstance(batch.distinct.size, int):
         return problem.at_once(params, rows)
@@ -48,15 +42,15 @@ def value_and_grad(
 
 
 def sizes(prompts: int, rows: int) -> list[int]:
-    """Numbers of paths to make a gradient for: twice the prompts, enough for a sharp policy, to all."""
+    """Numbers of paths to compile for: from twice the prompts, enough for a sharp policy, to all."""
     found = [min(2 * prompts, rows)]
     while 2 * found[-1] <= rows:
         found.append(min(4 * found[-1], rows))
     return [*found[:-1], rows]
 
 
-class Problem(NamedTuple):
-    """One batch and its loss, to be differentiated at some parameters."""
+class BatchLoss(NamedTuple):
+    """One batch and its loss, as a function of the parameters."""
 
     policy: Policy
     rollout: Rollout
@@ -64,7 +58,7 @@ class Problem(NamedTuple):
     loss: Loss
 
     def at_once(self, params: Params, rows: int) -> tuple[jax.Array, Params]:
-        """Straight through the first `rows` paths, which hold all that are distinct."""
+        """The gradient through the first `rows` paths at once; they hold all distinct ones."""
         paths = _first(self.batch.distinct.paths, rows)
         batch = self.batch._replace(distinct=self.batch.distinct._replace(paths=paths))
         return jax.value_and_grad(
@@ -75,7 +69,7 @@ class Problem(NamedTuple):
         """The first block directly, with the prompts, then as many as the distinct paths fill."""
         policy, rollout, batch, loss = self
         paths, size = batch.distinct.paths, batch.distinct.size
-        others = jax.tree.map(lambda x: _cut(x[rows:], rows), paths)
+        others = jax.tree.map(lambda x: _blocks(x[rows:], rows), paths)
 
         def value(params: Params) -> jax.Array:
             first, rest, state = policy.together(params, batch.inputs, _first(paths, rows))
@@ -99,7 +93,7 @@ def _first(paths: Paths, rows: int) -> Paths:
     return jax.tree.map(lambda x: x[:rows], paths)
 
 
-def _cut(x: jax.Array, rows: int) -> jax.Array:
-    """[N, rows, ...]; what is filled up is never read."""
+def _blocks(x: jax.Array, rows: int) -> jax.Array:
+    """[N, rows, ...]; the padding is never read."""
     x = jnp.pad(x, [(0, -len(x) % rows)] + [(0, 0)] * (x.ndim - 1))
     return x.reshape(-1, rows, *x.shape[1:])

@@ -1,4 +1,4 @@
-"""The one loop: a cell in, curves out. Compiled once, run in chunks, resumable after each.
+"""The training loop: a cell in, curves out. Compiled once, run in chunks, resumable after each.
 
 The chunk's bounds are arguments of the compiled function, so any chunking runs the same instructions
 and gives the same numbers. Every random draw comes from (seed, episode).
@@ -17,7 +17,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tpo.lab.rollouts.data_parallel import ALONE, LANES, Lanes, available
+from tpo.lab.rollouts.data_parallel import (
+    DATA_PARALLEL_SIZE,
+    UNSHARDED,
+    DataParallel,
+    available_size,
+)
 from tpo.lab.training.cell import Budget, Cell
 from tpo.lab.training.episode import Learner, State
 from tpo.storage.store import Curves, Snapshot, Store
@@ -25,9 +30,9 @@ from tpo.storage.store import Curves, Snapshot, Store
 CAPACITY = 1000
 """Most episodes in a chunk; the same for all, so that one program serves every chunk."""
 SECONDS = 2.0
-"""How long a chunk should take: how often progress shows and Ctrl-C is heard."""
+"""How long a chunk should take: progress is shown and Ctrl-C handled after each."""
 SAVE_SECONDS = 20.0
-"""How often, at most, a checkpoint is written."""
+"""Seconds between checkpoints, at least."""
 
 
 COMPILER: dict[str, Any] = {
@@ -40,8 +45,8 @@ run, and with it the rounding. On an H200 tuning cuBLAS gained nothing; Triton's
 tenth to a fifth shorter, and compiling them took 36 s where this takes 17."""
 
 
-class Progress(NamedTuple):
-    """What a watcher is told after each chunk."""
+class TrainingProgress(NamedTuple):
+    """What a watcher gets after each chunk."""
 
     episode: int
     curves: Curves
@@ -49,15 +54,15 @@ class Progress(NamedTuple):
     """Episodes per second since the start or the resumption, without compiling."""
 
 
-Watcher = Callable[[Progress], None]
+Watcher = Callable[[TrainingProgress], None]
 
 
 @dataclass(frozen=True)
 class Pace:
     """How to run; every None is chosen by measurement.
 
-    chunk, in episodes, and save_every, in seconds, change no bit of the result; batched, block and lanes
-    change the order of sums, so that runs agree to rounding until sampling amplifies it.
+    chunk, in episodes, and save_every, in seconds, change no bit of the result. batched, block and
+    data_parallel_size change the order of sums: runs agree to rounding, until sampling amplifies it.
     """
 
     chunk: int | None = None
@@ -65,11 +70,11 @@ class Pace:
     batched: bool | None = None
     """All seeds in one program (better on an accelerator), or one after the other (on a CPU)."""
     block: int | None = None
-    """Rows of paths computed at a time, or as `block_rows` says."""
+    """Rows of paths computed at a time; by default `block_rows`."""
     threads: int | None = None
-    """Seeds at a time where they are looped; changes no bit."""
-    lanes: int | None = None
-    """Parts of a batch computed side by side, or as `lanes_for` says."""
+    """Seeds at a time if they are looped; changes no bit."""
+    data_parallel_size: int | None = None
+    """Shards of a batch that are computed in parallel; by default `data_parallel_size_for` the cell."""
 
     def __post_init__(self) -> None:
         if self.chunk is not None and self.chunk < 1:
@@ -83,8 +88,8 @@ def run(
 ) -> Curves:
     """Train, and return a curve [seeds, episodes] for each measure.
 
-    With a store the run is saved as it goes, goes on from what is saved, and is not repeated once
-    finished. Interrupted (Ctrl-C), it saves before it stops.
+    With a store, the run writes checkpoints, resumes from them, and is not repeated once finished.
+    After Ctrl-C it saves a checkpoint and stops.
     """
     finished = store.curves(cell.key) if store else None
     if finished is not None:
@@ -103,7 +108,7 @@ def run(
                 store.save(cell.key, runner.snapshot())
                 last_save = time.monotonic()
             if watch:
-                watch(Progress(runner.episode, runner.curves(), runner.rate))
+                watch(TrainingProgress(runner.episode, runner.curves(), runner.rate))
     except KeyboardInterrupt:
         if store and runner.episode:
             store.save(cell.key, runner.snapshot())
@@ -120,7 +125,7 @@ def environment() -> dict[str, str]:
         "jax": jax.__version__,
         "platform": device.platform,
         "device": device.device_kind,
-        "lanes": str(available()),
+        "data_parallel_size": str(available_size()),
     }
 
 
@@ -130,7 +135,7 @@ def cores() -> int:
 
 
 class Runner:
-    """The moving parts of a run: states of the seeds, curves so far, the compiled chunk."""
+    """A run in progress: states of the seeds, curves so far, the compiled chunk."""
 
     def __init__(self, cell: Cell, pace: Pace) -> None:
         """Load the data; nothing is compiled or run yet."""
@@ -139,16 +144,17 @@ class Runner:
         cpu = jax.default_backend() == "cpu"
         self.batched = not cpu if pace.batched is None else pace.batched
         self.seeds = np.arange(cell.budget.seeds, dtype=np.uint32) + cell.budget.first_seed
-        lanes = Lanes(1 if self.batched else pace.lanes or lanes_for(cell))
-        block = pace.block or block_rows(cell, lanes)
+        size = 1 if self.batched else pace.data_parallel_size or data_parallel_size_for(cell)
+        parallel = DataParallel(size)
+        block = pace.block or block_rows(cell, parallel)
         axis = "seeds" if self.batched else None
-        self.learner = Learner(_numbers(cell), block, axis, lanes)
+        self.learner = Learner(_episode_cell(cell), block, axis, parallel)
         self.data = cell.task.load()
         self.episode = 0
         self.ran = 0
         self.seconds = 0.0
         self.parts: dict[str, list[np.ndarray]] = {}
-        one = self.batched or lanes.size > 1
+        one = self.batched or parallel.size > 1
         self.workers = 1 if one else min(pace.threads or cores(), len(self.seeds))
         self._chunk = min(self.pace.chunk or 1, CAPACITY)
         self.states: list[State] = []
@@ -215,18 +221,19 @@ class Runner:
         if key not in _PROGRAMS:
             while len(_PROGRAMS) >= KEPT_PROGRAMS:
                 del _PROGRAMS[next(iter(_PROGRAMS))]
-            lowered = jax.jit(self.learner.lanes.spread(chunk_of(self.learner))).lower(*arguments)
+            chunk = self.learner.parallel.on_all_devices(chunk_of(self.learner))
+            lowered = jax.jit(chunk).lower(*arguments)
             _PROGRAMS[key] = lowered.compile(COMPILER.get(jax.default_backend()))
         return _PROGRAMS[key]
 
 
 _PROGRAMS: dict[Any, Any] = {}
-"""The latest programs, for cells that differ in seeds or length only."""
+"""The latest programs, reused by cells that differ only in seeds or episodes."""
 KEPT_PROGRAMS = 8
 
 
-def _numbers(cell: Cell) -> Cell:
-    """The cell without what no episode depends on."""
+def _episode_cell(cell: Cell) -> Cell:
+    """The cell without fields that no episode depends on."""
     return replace(cell, budget=Budget(cell.budget.batch))
 
 
@@ -238,27 +245,27 @@ def chunk_of(learner: Learner) -> Callable[..., Any]:
 
     def chunk(data: Any, state: State, start: jax.Array, stop: jax.Array) -> Any:
         shapes = jax.eval_shape(episode, state, data, start)[1]
-        room = {name: jnp.zeros((*x.shape, CAPACITY), x.dtype) for name, x in shapes.items()}
+        metrics_of = {name: jnp.zeros((*x.shape, CAPACITY), x.dtype) for name, x in shapes.items()}
 
         def body(i: jax.Array, carry: Any) -> Any:
-            state, room = carry
+            state, filled = carry
             state, metrics = episode(state, data, i)
-            return state, {n: x.at[..., i - start].set(metrics[n]) for n, x in room.items()}
+            return state, {n: x.at[..., i - start].set(metrics[n]) for n, x in filled.items()}
 
-        return jax.lax.fori_loop(start, stop, body, (state, room))
+        return jax.lax.fori_loop(start, stop, body, (state, metrics_of))
 
     return chunk
 
 
-def lanes_for(cell: Cell) -> int:
-    """How many lanes a run should have: on a CPU more than one where a single seed would leave cores idle.
+def data_parallel_size_for(cell: Cell) -> int:
+    """Shards of a batch: on a CPU more than one if a single seed would leave cores idle.
 
     Several seeds keep the cores busy by themselves, and an episode of one action is too short to divide.
     """
-    divides = cell.budget.batch % LANES == 0 and cell.task.length > 1
-    return available() if divides and cell.budget.seeds == 1 else 1
+    divides = cell.budget.batch % DATA_PARALLEL_SIZE == 0 and cell.task.length > 1
+    return available_size() if divides and cell.budget.seeds == 1 else 1
 
 
-def block_rows(cell: Cell, lanes: Lanes = ALONE) -> int:
-    """Paths computed at a time where seeds run alone: what the caches of a CPU hold well."""
-    return max(16, 1200 // lanes.size // max(cell.task.length - 1, 1))
+def block_rows(cell: Cell, parallel: DataParallel = UNSHARDED) -> int:
+    """Paths computed at a time if seeds are looped: as many as fit in a CPU's caches."""
+    return max(16, 1200 // parallel.size // max(cell.task.length - 1, 1))

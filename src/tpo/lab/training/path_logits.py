@@ -1,6 +1,6 @@
-"""Logits along many paths, block by block: as many blocks as hold a path, which falls as a policy sharpens.
+"""Logits along many paths, in blocks: only blocks with distinct paths are run, fewer as the policy sharpens.
 
-Blocks are run forward, and once the loss has said how it depends on every logit, run again and pulled back.
+Blocks are run forward once. When the gradient by the logits is known, they are run again and differentiated.
 """
 
 from __future__ import annotations
