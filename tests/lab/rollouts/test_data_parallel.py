@@ -6,12 +6,8 @@ import jax
 import numpy as np
 import pytest
 
-<<<<<<<< HEAD:tests/lab/rollouts/test_data_parallel.py
 from support.position_table import PositionTable
-========
-from lab.tiny import PositionTable
 from tpo.lab.former_names import current_environment
->>>>>>>> w-lab:tests/lab/test_data_parallel.py
 from tpo.lab.policies import Transformer
 from tpo.lab.rollouts import data_parallel
 from tpo.lab.tasks import Digits, Sequences

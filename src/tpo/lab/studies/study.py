@@ -55,7 +55,7 @@ class Study:
 
     build: the name of a function in `tpo.lab.studies.builders`, which makes a cell from the settings.
     grid: axes whose values override settings; every combination is run with every method.
-    measures: the table and the verdicts use the first. series: axes drawn as curves of one panel, not as panels.
+    measures: the table and the verdicts use the first. series: axes drawn as curves of one panel.
     sweep: an axis against which the end of the curves is drawn as well. view: how results become panels,
     "curves" by default. labels: other names of methods. ranked: sort the table by error, lowest first.
     extra: not part of `tpo run all`.
