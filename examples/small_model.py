@@ -5,7 +5,7 @@ sample in 120 is right by luck, and the rest is left to reinforcement learning. 
 
     python examples/small_model.py small
     tpo train --model small --task toy:reverse --task-options '{"length": 5, "examples": 0}' --max-tokens 8 \
-        --micro-batch 256 --batches 75 --learning-rate 1e-4 --compare tpo:iterations=4,grpo:iterations=4
+        --micro-batch 256 --batches 75 --learning-rate 1e-4 --compare tpo:epochs=4,grpo:epochs=4
 
 With 4 letters, two more or less, some questions are easy and some hard, as in real data:
 

@@ -8,7 +8,7 @@ import pytest
 pytest.importorskip("trl")
 
 import tpo
-from tpo.llm.group_metrics import Watch
+from tpo.llm.group_metrics import GroupWarnings
 
 
 def _batch(fail: float, passed: float) -> dict[str, float]:
@@ -25,11 +25,11 @@ MIXED, HARD, EASY = _batch(0.4, 0.0), _batch(1.0, 0.0), _batch(0.0, 1.0)
 
 
 def _told(patience: int, batches: list[dict[str, float]], truncated: float = 0.0) -> list[str]:
-    watch = Watch(patience, tpo.objective("tpo"))
+    watch = GroupWarnings(patience, tpo.objective("tpo"))
     with warnings.catch_warnings(record=True) as found:
         warnings.simplefilter("always")
         for batch in batches:
-            watch.scores(batch, truncated)
+            watch.check_scores(batch, truncated)
     return [str(one.message) for one in found]
 
 

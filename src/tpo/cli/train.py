@@ -33,7 +33,7 @@ _OPTIONS: dict[str, tuple[Any, str]] = {
     "max_grad_norm": (float, "a longer gradient is cut to it (1); 0: none is"),
     "prompts": (int, "per rollout batch"),
     "group_size": (int, "completions per prompt, K"),
-    "iterations": (int, "passes over a rollout batch (1)"),
+    "epochs": (int, "passes over a rollout batch (1)"),
     "steps": (int, "optimiser steps (100)"),
     "batches": (
         int,
@@ -86,7 +86,7 @@ _FLAGS = {
     "cpu": "train on the CPU",
 }
 _SWITCHES = {
-    "skip_silent": "skip steps without a gradient, in which Adam's momentum would move the policy (yes)",
+    "skip_zero_gradient": "skip steps without a gradient, in which Adam's momentum would move the policy (yes)",
 }
 _TABLES = {
     "task_options": "options of a gym dataset or a toy, as JSON",

@@ -53,7 +53,7 @@ def valid_candidates(group: tpo.Groups) -> torch.Tensor:
     return found
 
 
-class Watch:
+class GroupWarnings:
     """Warns once, with advice, when for `patience` rollout batches in a row there was hardly a signal.
 
     What a run solved before it was resumed is not known.
@@ -69,7 +69,7 @@ class Watch:
         self._best = 0.0
         """the largest mean of so many in a row"""
 
-    def scores(self, found: dict[str, float], truncated: float = 0.0) -> None:
+    def check_scores(self, found: dict[str, float], truncated: float = 0.0) -> None:
         """Look at one rollout batch's scores; `truncated` is the share of completions cut at the limit."""
         self._solved += [x for name, x in found.items() if name.startswith("pass@")]
         if len(self._solved) == self.patience:
@@ -82,7 +82,7 @@ class Watch:
             f"({found['groups/zero_variance']:.0%} of groups now; {cause}): {advice}",
         )
 
-    def fit(self, found: dict[str, Any]) -> None:
+    def check_fit(self, found: dict[str, Any]) -> None:
         """Look at one rollout batch's target."""
         if "target/effective_candidates" in found:
             n = found["target/effective_candidates"]

@@ -52,14 +52,14 @@ def test_a_method_has_one_name_however_it_is_spelled() -> None:
     assert (made.objective, made.iterations, made.steps) == ("grpo", 4, 12)
     assert made.objective_options == {"clip": 0.1}
     assert made.learning_rate == 1e-3
-    assert config(made).skip_silent
-    assert not config(method("grpo:skip_silent=false").applied(base)).skip_silent
+    assert config(made).skip_zero_gradient
+    assert not config(method("grpo:skip_zero_gradient=false").applied(base)).skip_zero_gradient
 
 
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("tpo,grpo:etaa=1", "objective 'grpo' has no option 'etaa'.*Options: learning_rate, iterations, beta, max_grad_norm, skip_silent, kl_correction, clip"),
+        ("tpo,grpo:etaa=1", "objective 'grpo' has no option 'etaa'.*Options: learning_rate, iterations, beta, max_grad_norm, skip_zero_gradient, kl_correction, clip"),
         ("tpo,grpo:eta=1", "objective 'grpo' has no option 'eta'"),
         ("tpo,tppo", "unknown objective 'tppo'. Did you mean 'tpo'"),
         ("tpo:eta,grpo", "method 'tpo:eta' holds 'eta', expected OPTION=VALUE"),

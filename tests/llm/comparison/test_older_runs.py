@@ -30,21 +30,21 @@ def test_an_option_that_there_was_not_yet_had_its_default() -> None:
 
 def test_a_run_that_is_older_than_skip_silent_did_not_skip(tmp_path: Path) -> None:
     now = Recipe("m", "gsm8k", batches=3).plain()
-    before = {k: v for k, v in now.items() if k != "skip_silent"}
-    assert changed(before, now) == ["skip_silent"]
-    assert changed(before, {**now, "skip_silent": False}) == []
+    before = {k: v for k, v in now.items() if k != "skip_zero_gradient"}
+    assert changed(before, now) == ["skip_zero_gradient"]
+    assert changed(before, {**now, "skip_zero_gradient": False}) == []
     plan = {"methods": ["tpo", "grpo"], "seeds": 1, "tuning": {}}
     for noted, told in ((before, True), (now, False)):
         write_json(tmp_path / "comparison.json", {"plan": {**plan, "recipe": noted}})
         command = read(tmp_path).command
-        assert ("--no-skip-silent" in command) == told
+        assert ("--no-skip-zero-gradient" in command) == told
         asked = vars(parser().parse_args(shlex.split(command)[1:]))
-        assert asked.get("skip_silent", True) != told
+        assert asked.get("skip_zero_gradient", True) != told
 
 
 @pytest.mark.parametrize("path", KEPT, ids=lambda path: path.stem)
 def test_a_command_asks_for_what_was_run(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where a comparison is older than `skip_silent`, no step was skipped."""
+    """Where a comparison is older than `skip_zero_gradient`, no step was skipped."""
     plans: list[Any] = []
 
     def noted(plan: Any, *_: Any) -> None:
@@ -57,4 +57,4 @@ def test_a_command_asks_for_what_was_run(path: Path, monkeypatch: pytest.MonkeyP
     assert main(shlex.split(command)[1:]) == 2
     (plan,) = plans
     assert sorted(shlex.split(plan.command)) == sorted(shlex.split(command))
-    assert plan.recipe.skip_silent == kept["settings"].get("skip_silent", False)
+    assert plan.recipe.skip_zero_gradient == kept["settings"].get("skip_zero_gradient", False)

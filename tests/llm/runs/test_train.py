@@ -128,20 +128,20 @@ def test_a_resumed_run_counts_on(place: Path, monkeypatch: pytest.MonkeyPatch) -
     command = flags(place, steps=4, save_every=2, scorer="picky:score")
     assert main(command) == 0
     whole = json.loads((place / "run/result.json").read_text())
-    assert whole["silent_steps"] == 4
+    assert whole["zero_gradient_steps"] == 4
     (place / "run/result.json").unlink()
     shutil.rmtree(place / "run/checkpoints/checkpoint-4")
     at = place / "run/checkpoints/checkpoint-2/trainer_state.json"
     state = json.loads(at.read_text())
     kept = state["stateful_callbacks"]
     assert (
-        0 < sum(kept["tpo_lost"]["failures"][0].values()) < sum(whole["reward_failures"].values())
+        0 < sum(kept["tpo_counters"]["failures"][0].values()) < sum(whole["reward_failures"].values())
     )
     kept["tpo_seconds"]["seconds"] += 1000
     at.write_text(json.dumps(state))
     assert main([*command, "--resume"]) == 0
     result = json.loads((place / "run/result.json").read_text())
-    for name in ("silent_steps", "skipped_steps", "skips", "reward_failures"):
+    for name in ("zero_gradient_steps", "skipped_steps", "skips", "reward_failures"):
         assert result[name] == whole[name]
     assert 1000 < result["seconds"] < 1000 + 2 * whole["seconds"] + 60
     card = (place / "run/model/README.md").read_text()
@@ -155,7 +155,7 @@ def test_a_checkpoint_without_counters_is_resumed_from_0(place: Path) -> None:
     shutil.rmtree(place / "run/checkpoints/checkpoint-3")
     at = place / "run/checkpoints/checkpoint-2/trainer_state.json"
     state = json.loads(at.read_text())
-    del state["stateful_callbacks"]["tpo_lost"], state["stateful_callbacks"]["tpo_seconds"]
+    del state["stateful_callbacks"]["tpo_counters"], state["stateful_callbacks"]["tpo_seconds"]
     at.write_text(json.dumps(state))
     assert main([*flags(place), "--resume"]) == 0
     result = json.loads((place / "run/result.json").read_text())

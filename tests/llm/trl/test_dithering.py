@@ -6,7 +6,7 @@ from torch import nn
 
 from support import tiny_model
 from tpo.llm import TargetPolicyTrainer
-from tpo.llm.trl.dithering import spread
+from tpo.llm.trl.dithering import dither
 
 
 def layer(weight):
@@ -34,7 +34,7 @@ def on_edges(weight):
 @pytest.mark.parametrize("update", [1e-6, -1e-5])
 def test_a_small_update_is_seen_as_large_as_it_is(start, update):
     module = layer(start)
-    spread(module, 0)
+    dither(module, 0)
     assert seen(module, update) == pytest.approx(update, rel=0.1)
 
 
@@ -46,31 +46,31 @@ def test_without_it_an_update_is_not_seen_or_is_much_larger():
 @pytest.mark.parametrize("start", [drawn(), drawn().bfloat16().float(), torch.zeros(4, 4)])
 def test_the_model_that_bfloat16_computes_with_stays(start):
     module = layer(start)
-    spread(module, 0)
+    dither(module, 0)
     assert torch.equal(module.weight.bfloat16(), start.bfloat16())
 
 
 def test_what_is_not_trained_or_not_float32_stays():
     frozen, half = layer(drawn()).requires_grad_(False), layer(drawn().bfloat16())
-    spread(nn.ModuleList([frozen, half]), 0)
+    dither(nn.ModuleList([frozen, half]), 0)
     assert torch.equal(frozen.weight, drawn())
     assert torch.equal(half.weight, drawn().bfloat16())
 
 
 def test_weights_that_another_rank_holds_are_left_to_it():
-    spread(layer(drawn()).to("meta"), 0)
+    dither(layer(drawn()).to("meta"), 0)
 
 
 def test_layers_of_a_shape_are_spread_apart_and_alike_every_time():
     pairs = [nn.ModuleList([layer(drawn()), layer(drawn())]) for _ in range(2)]
     for pair in pairs:
-        spread(pair, 3)
+        dither(pair, 3)
     (a, b), (again, _) = pairs
     assert not torch.equal(a.weight, b.weight)
     assert torch.equal(a.weight, again.weight)
 
 
-@pytest.mark.parametrize("asked", [{}, {"spread_weights": False}, {"bf16": False}])
+@pytest.mark.parametrize("asked", [{}, {"weight_dithering": False}, {"bf16": False}])
 def test_the_trainer_spreads_where_bfloat16_computes(tmp_path, asked):
     args = tiny_model.config(tmp_path, **{"bf16": True, **asked})
     model = tiny_model.model()

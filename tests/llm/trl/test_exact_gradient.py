@@ -103,7 +103,7 @@ def short(completions: list[str], **_: Any) -> list[float]:
 @pytest.mark.parametrize("name", ["tpo", "gdpo"])
 def test_several_rewards(tmp_path: Path, name: str) -> None:
     trainer = checked(tmp_path, [tiny_model.reward, short], objective=name, **SPLIT)
-    assert trainer.generation.group.scores.shape[-1] == 2
+    assert trainer.rollouts.groups.scores.shape[-1] == 2
     assert max(trainer.errors) < 1e-5
 
 
@@ -161,7 +161,7 @@ def test_truncated_and_unscored_completions_are_no_candidates(
         max_steps=4,
         **layout,
     )
-    valid = trainer._generation.group.valid
+    valid = trainer._rollouts.groups.valid
     assert 0 < valid.sum() < valid.numel()
     truncated = [not any(row["mask"]) for batch in trainer._batches for row in batch["rows"]]
     assert any(truncated)

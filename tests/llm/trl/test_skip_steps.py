@@ -16,7 +16,7 @@ def test_a_step_with_a_nan_is_skipped_counted_and_traced_to_its_group(tmp_path: 
         tmp_path, max_steps=3, per_device_train_batch_size=2, gradient_accumulation_steps=4
     )
     broken: dict[str, Any] = {}
-    forward = made._forward
+    forward = made.log_probs.of_batch
 
     def nan_once(model: Any, inputs: Any, **options: Any) -> Any:
         log_probs, *rest = forward(model, inputs, **options)
@@ -28,7 +28,7 @@ def test_a_step_with_a_nan_is_skipped_counted_and_traced_to_its_group(tmp_path: 
             log_probs = log_probs * factor
         return (log_probs, *rest)
 
-    made._forward = nan_once
+    made.log_probs.of_batch = nan_once
     with pytest.warns(UserWarning, match=r"step 1 was skipped \(1 so far\).*group \d.*prompt: w"):
         made.train()
     assert made.skipping.skipped == 1
@@ -55,7 +55,7 @@ def test_a_skipped_step_moves_nothing(tmp_path: Path) -> None:
 
 
 def test_a_broken_first_pass_does_not_make_a_batch_silent(tmp_path: Path) -> None:
-    made = tiny_model.trainer(tmp_path, max_steps=2, num_iterations=2, skip_silent=True)
+    made = tiny_model.trainer(tmp_path, max_steps=2, num_iterations=2, skip_zero_gradient=True)
     before = tiny_model.weights(made).clone()
 
     def poison_once(gradient: torch.Tensor) -> torch.Tensor:
@@ -64,7 +64,7 @@ def test_a_broken_first_pass_does_not_make_a_batch_silent(tmp_path: Path) -> Non
     next(made.model.parameters()).register_hook(poison_once)
     with pytest.warns(UserWarning, match="step 0 was skipped"):
         made.train()
-    assert (made.skipping.skipped, made.skipping.silent) == (1, 0)
+    assert (made.skipping.skipped, made.skipping.zero_gradient) == (1, 0)
     assert not torch.equal(tiny_model.weights(made), before)
 
 
@@ -91,7 +91,7 @@ def test_a_batch_without_a_signal_moves_nothing_if_silent_steps_are_skipped(
         after.append(tiny_model.weights(made).clone())
         return tiny_model.reward(completions) if len(after) == 1 else [0.0] * len(completions)
 
-    options = {"skip_silent": skip, "num_iterations": 3, "max_steps": 9, **changes}
+    options = {"skip_zero_gradient": skip, "num_iterations": 3, "max_steps": 9, **changes}
     made = tiny_model.trainer(tmp_path, first_batch_only, **options)
     made.train()
     start, one, two = after
@@ -99,9 +99,11 @@ def test_a_batch_without_a_signal_moves_nothing_if_silent_steps_are_skipped(
     assert torch.equal(one, two) == skip
     assert torch.equal(two, tiny_model.weights(made)) == skip
     assert made.skipping.skipped == 0
-    logged = [row["silent_steps"] for row in made.state.log_history if "silent_steps" in row]
+    logged = [
+        row["zero_gradient_steps"] for row in made.state.log_history if "zero_gradient_steps" in row
+    ]
     assert logged == [0.0] * 3 + [float(skip)] * 6
-    assert made.skipping.silent == sum(logged)
+    assert made.skipping.zero_gradient == sum(logged)
     steps = {int(state["step"]) for state in made.optimizer.state.values()}
     assert steps == {3 if skip else 9}  # Adam's own count
 
@@ -121,7 +123,9 @@ def test_a_step_over_several_batches_is_silent_if_all_of_them_are(
         tmp_path, some, num_iterations=iterations, max_steps=3 * iterations, **options
     )
     made.train()
-    logged = [row["silent_steps"] for row in made.state.log_history if "silent_steps" in row]
+    logged = [
+        row["zero_gradient_steps"] for row in made.state.log_history if "zero_gradient_steps" in row
+    ]
     assert logged == ([0.0, 1.0, 0.0] if iterations == 1 else [1.0, 0.0, 1.0, 1.0, 0.0, 1.0])
 
 
@@ -138,5 +142,5 @@ def test_steps_of_a_pass_that_are_rescored_stay_silent(tmp_path: Path) -> None:
     )
     before = tiny_model.weights(made).clone()
     made.train()
-    assert made.skipping.silent == 8
+    assert made.skipping.zero_gradient == 8
     assert torch.equal(tiny_model.weights(made), before)

@@ -21,7 +21,7 @@ from tpo.llm.objective_structure import coupled
 from tpo.llm.rewards.guarded import Guarded
 from tpo.llm.trl.compat import check_hooks, regrouped
 from tpo.llm.trl.metrics import fit_metrics
-from tpo.llm.trl.rollout_batch import Generation
+from tpo.llm.trl.rollout_batch import RolloutBatch
 
 
 @pytest.mark.parametrize(
@@ -121,7 +121,7 @@ def test_regrouping_keeps_every_row_and_makes_groups_whole() -> None:
 def test_cudnn_attends_for_samples_and_never_for_a_gradient(tmp_path: Path) -> None:
     made = tiny_model.trainer(tmp_path, max_steps=1)
     allowed: dict[str, bool] = {}
-    sampler, forward = made.sampler, made._forward
+    sampler, forward = made.sampler, made.log_probs.of_batch
     assert sampler is not None
 
     def sampled(*given: Any) -> Any:
@@ -133,7 +133,7 @@ def test_cudnn_attends_for_samples_and_never_for_a_gradient(tmp_path: Path) -> N
         return forward(*given, **options)
 
     sampled.sampled = 0  # type: ignore[attr-defined]
-    made.sampler, made._forward = sampled, trained
+    made.sampler, made.log_probs.of_batch = sampled, trained
     made.train()
     assert allowed == {"sample": True, "train": False}
     assert torch.backends.cuda.cudnn_sdp_enabled()
@@ -145,8 +145,8 @@ def test_a_move_within_an_outcome_is_no_misfit_with_free_ties(ties: str, kl: flo
     old = torch.log(torch.full((1, 4, 1), 0.25))
     moved = torch.log(torch.tensor([0.4, 0.4, 0.1, 0.1])).reshape(1, 4, 1)
     group = tpo.Groups(old, torch.zeros(1, 4), valid=torch.ones(1, 4, dtype=torch.bool))
-    generation = Generation(tpo.objective("tpo", ties=ties), group, 0.0, 0, 0)
-    found = fit_metrics(generation, generation.fitted(moved), None, 0.5)
+    rollouts = RolloutBatch(tpo.objective("tpo", ties=ties), group, 0.0, 0, 0)
+    found = fit_metrics(rollouts, rollouts.fitted(moved), None, 0.5)
     assert found["target/kl"].item() == pytest.approx(kl, abs=1e-6)
 
 
@@ -396,25 +396,25 @@ def test_the_eval_loss_is_the_objectives_own(tmp_path: Path, name: str) -> None:
         for weight in made.model.parameters():
             weight += 0.02 * torch.randn_like(weight)
     groups = []
-    kept = made._new_generation
+    kept = made._new_rollouts
 
     def keep(*given: Any) -> Any:
         groups.append(kept(*given))
         return groups[-1]
 
-    made._new_generation = keep  # type: ignore[method-assign]
+    made._new_rollouts = keep  # type: ignore[method-assign]
     found = made.evaluate()
     assert [g.shape[:2] for g in groups] == [(2, 2), (2, 2)]
     expected, kl = 0.0, 0.0
     for g in groups:
         options = {"score": "ratio"} if name == "tpo" else {"beta": 0.0}
         objective = tpo.objective(name, **options)
-        old, mask = g.group.log_probs_old, g.group.mask
-        d = old - g.group.log_probs_ref
+        old, mask = g.groups.log_probs_old, g.groups.mask
+        d = old - g.groups.log_probs_ref
         k3 = torch.exp(-d) + d - 1
         per_candidate = k3.sum(-1) / mask.sum(-1)
         expected += (
-            objective.loss(old, objective.prepare(g.group)) + 0.1 * per_candidate.mean()
+            objective.loss(old, objective.prepare(g.groups)) + 0.1 * per_candidate.mean()
         ) / 2
         kl += float(k3.sum() / mask.sum()) / 2
     assert found["eval_loss"] == pytest.approx(float(expected), rel=1e-5)

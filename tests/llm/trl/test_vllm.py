@@ -78,10 +78,10 @@ def test_vllm_rollouts_train_exactly(tmp_path: Path, monkeypatch: pytest.MonkeyP
     trainer.train()
     assert len(trainer.errors) == 4
     assert max(trainer.errors) < 1e-5
-    sampled = trainer.generation.group.log_probs_rollout
+    sampled = trainer.rollouts.groups.log_probs_rollout
     assert sampled is not None
     # the engines agree on what was sampled, so no candidate is dropped
-    old, mask = trainer.generation.group.log_probs_old, trainer.generation.group.mask
+    old, mask = trainer.rollouts.groups.log_probs_old, trainer.rollouts.groups.mask
     assert (old - sampled)[mask].abs().max() < 0.2  # vLLM samples in half precision
-    assert trainer.generation.group.valid.all()
+    assert trainer.rollouts.groups.valid.all()
     assert torch.isfinite(tiny_model.flat(trainer.model.parameters())).all()

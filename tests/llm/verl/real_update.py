@@ -229,7 +229,7 @@ def updated(folder, informative, overrides):
         "groups": taken,
         "padding": padding,
         "moved": size({k: w - before[k] for k, w in after.items()}),
-        "silent": metrics["tpo/silent_steps"],
+        "silent": metrics["tpo/zero_gradient_steps"],
         "finite": bool(stored["rm_scores"].values().isfinite().all()),
         "metrics": sorted(metrics),
     }

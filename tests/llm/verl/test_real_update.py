@@ -26,7 +26,7 @@ SILENT = {
     "2 parts, 2 epochs": ([], [PARTS, EPOCHS, MEAN]),
     "the second of 2 parts": ([0, 1], [PARTS, "+trainer.v1.tpo.objective=grpo"]),
     "three of 4 parts": ([3], ["actor_rollout_ref.actor.ppo_mini_batch_size=1", MEAN]),
-    "not skipped": ([], ["+trainer.v1.tpo.skip_silent=False"]),
+    "not skipped": ([], ["+trainer.v1.tpo.skip_zero_gradient=False"]),
     "with an entropy bonus": ([], ["actor_rollout_ref.actor.entropy_coeff=0.1"]),
 }
 """The groups whose scores differ, and overrides."""

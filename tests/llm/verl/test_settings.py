@@ -52,7 +52,7 @@ def test_options_reach_the_objective():
         ("+trainer.v1.tpo.objective=vapo", "needs a critic"),
         ("+trainer.v1.tpo.objective=remax", "needs baseline"),
         ("+trainer.v1.tpo.objective_options={clipp: 1}", "tpo has no option 'clipp'"),
-        ("+trainer.v1.tpo.skip_silent=1", "skip_silent is 1, expected true or false"),
+        ("+trainer.v1.tpo.skip_zero_gradient=1", "skip_zero_gradient is 1, expected true or false"),
         ("+trainer.v1.tpo.objective_options={beta: 0.1}", "use_kl_loss=True"),
         ("+trainer.v1.tpo.eta=-1", "option eta is -1"),
         ("+trainer.v1.tpo.score=mode", "option score is 'mode', expected one of 'sum'"),

@@ -18,10 +18,10 @@ OF_THE_RECIPE = (
     "score",
     "eta",
     "learning_rate",
-    "iterations",
+    "epochs",
     "beta",
     "max_grad_norm",
-    "skip_silent",
+    "skip_zero_gradient",
 )
 """Options of a recipe that belong to a method; all others are the same for every method of a comparison."""
 

@@ -63,7 +63,7 @@ class Plan:
         if not self.recipe.batches:
             raise ValueError(
                 "a comparison needs its budget in rollout batches, so that methods with other "
-                f"iterations sample as many completions: give batches, such as {BATCHES}"
+                f"epochs sample as many completions: give batches, such as {BATCHES}"
             )
         for name, example in OF_A_METHOD.items():
             if getattr(self.recipe, name) not in (None, {}):

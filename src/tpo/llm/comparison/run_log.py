@@ -67,7 +67,7 @@ class Record(NamedTuple):
         skipped = sum(row.get("skipped_steps") or 0.0 for row in self.log)
         unscored = [x for row in self.log if (x := row.get("reward_failures")) is not None]
         held_out = sum(row.get("failures", 0) for row in self.evaluations)
-        batches, silent = self.run.recipe.batches, self.silent_batches
+        batches, silent = self.run.recipe.batches, self.uninformative_batches
         told = {
             f"{skipped:.0f} of {len(self.log)} steps skipped, their gradient not finite": skipped,
             f"{np.mean(unscored or [0.0]):.2%} of completions not scored": sum(unscored),
@@ -79,7 +79,7 @@ class Record(NamedTuple):
         return [words for words, number in told.items() if number]
 
     @property
-    def silent_batches(self) -> int:
+    def uninformative_batches(self) -> int:
         """Rollout batches up to the last, without a break, without an informative group and not all solved."""
         flat, solved = (
             curve(self.log, f"groups/{name}", self.run.recipe)
@@ -92,7 +92,7 @@ class Record(NamedTuple):
     def rollouts(self) -> np.ndarray:
         """[evaluations] completions that were sampled before each."""
         recipe = self.run.recipe
-        batches = np.array([row["step"] // recipe.iterations for row in self.evaluations])
+        batches = np.array([row["step"] // recipe.epochs for row in self.evaluations])
         return batches * recipe.prompts * recipe.group_size
 
 
@@ -107,11 +107,11 @@ def curve(log: Sequence[Mapping[str, Any]], measure: str, recipe: Recipe) -> np.
     """
     found: list[list[float]] = [[] for _ in range(recipe.batches)]
     for row in log:
-        batch = (row["step"] - 1) // recipe.iterations
+        batch = (row["step"] - 1) // recipe.epochs
         if isinstance(row.get(measure), (int, float)) and 0 <= batch < recipe.batches:
             found[batch].append(row[measure])
     values = np.array([np.mean(x) if x else np.nan for x in found])
-    reached = -(-log[-1]["step"] // recipe.iterations) if log else 0
+    reached = -(-log[-1]["step"] // recipe.epochs) if log else 0
     for i in range(1, min(reached, recipe.batches)):
         if np.isnan(values[i]):
             values[i] = values[i - 1]

@@ -42,17 +42,17 @@ class Recipe:
     learning_rate: float = 1e-5
     max_grad_norm: float = 1.0
     """a longer gradient is cut to it, in the units of the objective's loss; 0: none is"""
-    skip_silent: bool = True
+    skip_zero_gradient: bool = True
     """skip a step whose gradient is zero; else Adam's momentum moves the policy there"""
     prompts: int = 16
     """per rollout batch"""
     group_size: int = 16
-    iterations: int = 1
+    epochs: int = 1
     """passes over a rollout batch"""
     steps: int = 100
     """optimiser steps, one for each pass over a rollout batch"""
     batches: int = 0
-    """rollout batches; where given, steps, eval_every and save_every follow from it, whatever the iterations"""
+    """rollout batches; where given, steps, eval_every and save_every follow from it, whatever the epochs"""
     micro_batch: int | None = None
     """completions per forward and backward pass and device. None or "auto": on a GPU the most whole groups that
     fit the free memory, measured at the first step; on a CPU, where more gain nothing, one group"""
@@ -94,7 +94,7 @@ class Recipe:
     """further options of TRL's GRPOConfig"""
 
     def __post_init__(self) -> None:
-        for name in ("prompts", "steps", "max_tokens", "iterations", "eval_samples", "scorers"):
+        for name in ("prompts", "steps", "max_tokens", "epochs", "eval_samples", "scorers"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} is {getattr(self, name)}, expected at least 1")
         counts = ("batches", "eval_every", "save_every", "lora", "samples", "seed")
@@ -128,7 +128,7 @@ class Recipe:
 
     def in_steps(self, n: int) -> int:
         """Optimiser steps in n of what the budget counts: steps, or rollout batches."""
-        return n * self.iterations if self.batches else n
+        return n * self.epochs if self.batches else n
 
     @property
     def checkpoints(self) -> Path:
@@ -190,7 +190,7 @@ def recipe(
     if chosen.get("batches") and "steps" in chosen:
         raise ValueError(
             f"steps is {chosen['steps']} and batches {chosen['batches']}: give one of them; "
-            "steps is batches x iterations"
+            "steps is batches x epochs"
         )
     made = Recipe(**{name: typed(name, value) for name, value in chosen.items()})
     _check_task_options(made)
@@ -261,7 +261,7 @@ def changed(before: Mapping[str, Any], asked: Mapping[str, Any]) -> list[str]:
 
 def as_it_was(noted: Mapping[str, Any]) -> dict[str, Any]:
     """What an earlier run noted of its recipe, with options that were added since and changed what runs do."""
-    return {"skip_silent": False, **noted}
+    return {"skip_zero_gradient": False, **noted}
 
 
 MAY_CHANGE = (

@@ -254,8 +254,8 @@ def _finished(recipe: Recipe, trainer: TargetPolicyTrainer, seconds: float) -> d
         "evaluations": read_lines(out / "evaluations.jsonl"),
         "skipped_steps": trainer.skipping.skipped,
         "skips": trainer.skipping.reports,
-        "silent_steps": trainer.skipping.silent,
-        "reward_failures": trainer.lost.by_kind,
+        "zero_gradient_steps": trainer.skipping.zero_gradient,
+        "reward_failures": trainer.counters.by_kind,
         "seconds": seconds,
         "provenance": provenance(trainer),
     }

@@ -111,7 +111,7 @@ class TargetPolicyConfig(GRPOConfig):  # type: ignore[misc]
             "gradient_accumulation_steps=1."
         },
     )
-    skip_silent: bool = field(
+    skip_zero_gradient: bool = field(
         default=True,
         metadata={
             "help": "Skip a step whose gradient is zero, because no group carries a signal. With False Adam's "
@@ -119,7 +119,7 @@ class TargetPolicyConfig(GRPOConfig):  # type: ignore[misc]
             "has a gradient of its own, and under DeepSpeed, which steps by itself."
         },
     )
-    spread_weights: bool = field(
+    weight_dithering: bool = field(
         default=True,
         metadata={
             "help": "Under bf16, spread the float32 weights over the intervals that bfloat16 rounds to the "

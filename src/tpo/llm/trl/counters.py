@@ -10,7 +10,7 @@ from typing import Any
 from transformers import TrainerCallback
 
 
-class Kept(TrainerCallback):  # type: ignore[misc]
+class CheckpointedCounter(TrainerCallback):  # type: ignore[misc]
     """Counters that go into the trainer's state after each step, and come from that of a checkpoint.
 
     Transformers writes `stateful_callbacks` into trainer_state.json; an older checkpoint has none of ours.
@@ -36,7 +36,7 @@ class Kept(TrainerCallback):  # type: ignore[misc]
         state.stateful_callbacks[self.name] = self.noted()
 
 
-class Seconds(Kept):
+class Seconds(CheckpointedCounter):
     """Seconds of a run from now on, and those of its earlier parts."""
 
     name = "tpo_seconds"
@@ -59,10 +59,10 @@ class Seconds(Kept):
         self._start -= noted["seconds"]
 
 
-class Lost(Kept):
+class Counters(CheckpointedCounter):
     """Steps that were skipped, and completions that reward functions could not score."""
 
-    name = "tpo_lost"
+    name = "tpo_counters"
 
     def __init__(self, skipping: Any, reward_funcs: Sequence[Any]) -> None:
         """Of a trainer."""
@@ -79,7 +79,7 @@ class Lost(Kept):
         own = self.skipping
         return {
             "skipped": own.skipped,
-            "silent": own.silent,
+            "zero_gradient": own.zero_gradient,
             "reports": list(own.reports),
             "failures": [dict(one.counts) for one in self.failures],
         }
@@ -87,7 +87,8 @@ class Lost(Kept):
     def restore(self, noted: dict[str, Any]) -> None:
         """As the checkpoint has them; another number of reward functions starts from 0."""
         own = self.skipping
-        own.skipped, own.silent = noted["skipped"], noted["silent"]
+        own.skipped = noted["skipped"]
+        own.zero_gradient = noted["zero_gradient"]
         own.reports = list(noted["reports"])
         if len(noted["failures"]) == len(self.failures):
             for one, counts in zip(self.failures, noted["failures"], strict=True):

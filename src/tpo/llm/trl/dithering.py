@@ -1,4 +1,4 @@
-"""Float32 weights that bfloat16 computes with, spread so that a small update acts as large as it is.
+"""Weight dithering: random low bits of float32 weights, so that small updates act under bfloat16.
 
 Under autocast a weight w acts as bf16(w), whose neighbours are |w|/256 to |w|/128 away: far more than one
 update at a small learning rate. Many weights together still act as they should if they lie anywhere in
@@ -17,16 +17,16 @@ LOW = 16
 
 
 @torch.no_grad()
-def spread(model: nn.Module, seed: int) -> None:
+def dither(model: nn.Module, seed: int) -> None:
     """Give the matrices that are trained low bits at random; in bfloat16 they stay what they are."""
     layers = [module for module in model.modules() if isinstance(module, nn.Linear)]
     for i, weight in enumerate(layer.weight for layer in layers):
         if weight.requires_grad and weight.dtype == torch.float32 and not weight.is_meta:
             draw = torch.Generator(weight.device).manual_seed(seed + i)
-            weight.copy_(_spread(weight.bfloat16().float(), draw))
+            weight.copy_(_dithered(weight.bfloat16().float(), draw))
 
 
-def _spread(weight: torch.Tensor, draw: torch.Generator) -> torch.Tensor:
+def _dithered(weight: torch.Tensor, draw: torch.Generator) -> torch.Tensor:
     """As integers, the floats that round to w are those less than half of 2^16 away; 0 stays 0."""
     half = 1 << (LOW - 1)
     moves = torch.randint(

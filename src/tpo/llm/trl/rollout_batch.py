@@ -1,4 +1,4 @@
-"""Generation: one rollout batch with all its groups, and the coefficients of any of its rows.
+"""RolloutBatch: one rollout batch with all its groups, and the coefficients of any of its rows.
 
 Rows are numbered as TRL lays them out: rank after rank, the K candidates of a prompt side by side. What a rank
 does not know (log-probs of rows that it has not scored) reads 0; `coupled` says when that is of no influence.
@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import torch
 
 import tpo
+from tpo.llm.trl.compat import sampled, token_mask
 from tpo.objectives import Objective
 
 Tensor = torch.Tensor
@@ -27,14 +28,14 @@ class Fit(NamedTuple):
 
 
 @dataclass
-class Generation:
+class RolloutBatch:
     """K scored candidates for each of G prompts, over all ranks."""
 
     objective: Objective
-    group: tpo.Groups
+    groups: tpo.Groups
     """with zeros for log-probs that are not known"""
     beta: float
-    """strength of the KL to `group.log_probs_ref`, for objectives that have none of their own"""
+    """strength of the KL to `groups.log_probs_ref`, for objectives that have none of their own"""
     step: int
     """the optimiser step that the completions were sampled at"""
     first_row: int
@@ -48,18 +49,18 @@ class Generation:
     refreshed: int = -1
     """the optimiser step that `fit` belongs to"""
     fit: Fit | None = None
-    watched: bool = False
-    """whether its first fit was looked at for warnings"""
+    checked: bool = False
+    """whether its first fit was checked for warnings"""
 
     @cached_property
-    def speaks(self) -> bool:
-        """Whether its scores ask the policy to move: at the snapshot a coefficient is not 0."""
-        return bool(self.fitted(self.group.log_probs_old).coefficients.any())
+    def informative(self) -> bool:
+        """Whether a group is informative: at the snapshot a coefficient is not 0."""
+        return bool(self.fitted(self.groups.log_probs_old).coefficients.any())
 
     @property
     def shape(self) -> tuple[int, int, int]:
         """G, K, T"""
-        G, K, T = self.group.log_probs_old.shape
+        G, K, T = self.groups.log_probs_old.shape
         return G, K, T
 
     def flat(self, x: Tensor) -> Tensor:
@@ -78,15 +79,15 @@ class Generation:
 
     def snapshot(self, log_probs_old: Tensor) -> None:
         """Take these [G, K, T] as p_old. A token that is NaN or infinite is left out; its step is skipped."""
-        assert self.group.mask is not None
-        mask = self.group.mask & log_probs_old.isfinite()
-        self.group = replace(self.group, log_probs_old=log_probs_old, mask=mask)
+        assert self.groups.mask is not None
+        mask = self.groups.mask & log_probs_old.isfinite()
+        self.groups = replace(self.groups, log_probs_old=log_probs_old, mask=mask)
 
     def fitted(self, log_probs: Tensor) -> Fit:
         """The coefficients of every row when the policy gives these log-probs [G, K, T]."""
-        prepared = self.objective.prepare(self.group)
+        prepared = self.objective.prepare(self.groups)
         c = self.objective.coefficients(log_probs, prepared)
-        if self.beta and self.group.log_probs_ref is not None:
+        if self.beta and self.groups.log_probs_ref is not None:
             c = c + self._penalty(log_probs)
         return Fit(c, log_probs, prepared)
 
@@ -99,14 +100,14 @@ class Generation:
     @property
     def _kl(self) -> tuple[Objective, Any]:
         kl = tpo.objective("grpo", beta=self.beta, kl_correction=self.kl_correction)
-        quiet = replace(self.group, scores=torch.zeros_like(self.group.total))
-        return kl, kl.prepare(quiet)
+        flat = replace(self.groups, scores=torch.zeros_like(self.groups.total))
+        return kl, kl.prepare(flat)
 
     def loss(self) -> Tensor:
         """The objective's own value at the snapshot, with its KL; for evaluation."""
-        log_probs = self.group.log_probs_old
-        found: Tensor = self.objective.loss(log_probs, self.objective.prepare(self.group))
-        if self.beta and self.group.log_probs_ref is not None:
+        log_probs = self.groups.log_probs_old
+        found: Tensor = self.objective.loss(log_probs, self.objective.prepare(self.groups))
+        if self.beta and self.groups.log_probs_ref is not None:
             kl, prepared = self._kl
             found = found + kl.loss(log_probs, prepared)
         return found
@@ -121,9 +122,9 @@ class Generation:
         Before the first update the policy is the snapshot, and both are taken from this one pass.
         """
         if step == self.step:
-            self.snapshot(self.placed(rows, log_probs, self.group.log_probs_old))
-            return self.fitted(self.group.log_probs_old)
-        return self.fitted(self.placed(rows, log_probs, self.group.log_probs_old))
+            self.snapshot(self.placed(rows, log_probs, self.groups.log_probs_old))
+            return self.fitted(self.groups.log_probs_old)
+        return self.fitted(self.placed(rows, log_probs, self.groups.log_probs_old))
 
     def broken(self, rows: Tensor, *found: Tensor) -> list[int]:
         """The groups of these rows in which one of these tensors [b, t] is NaN or infinite."""
@@ -131,3 +132,32 @@ class Generation:
         for x in found:
             bad |= ~x.isfinite().all(-1)
         return sorted(set((rows[bad] // self.shape[1]).tolist()))
+
+
+def groups_of(trainer: Any, output: dict[str, Any], rewards: Tensor) -> tpo.Groups:
+    """The groups of TRL's rollout batch `output`, of all ranks, with zeros for log-probs of p_old.
+
+    rewards: [N, R] of all ranks, NaN where one is missing. A completion without any is not valid.
+    """
+    ranks, training = trainer._ranks, trainer.model.training
+    mask = ranks.gathered(token_mask(output))
+    rewards = rewards.float()
+    weights = trainer.reward_weights.to(rewards.device)
+    scores = torch.where(rewards.isnan(), 0.0, rewards) * weights
+    valid = ~rewards.isnan().all(-1) & ranks.kept(output)
+    K = trainer.num_generations if training else trainer.num_generations_eval
+    G = len(rewards) // K
+    scores = scores.reshape(G, K, -1)
+    given = {
+        "log_probs_ref": output.get("ref_per_token_logps"),
+        "log_probs_rollout": sampled(output),
+    }
+    more = {k: ranks.gathered(x.float()) for k, x in given.items() if x is not None}
+    return tpo.Groups(
+        log_probs_old=torch.zeros(mask.shape, device=mask.device).reshape(G, K, -1),
+        scores=scores[..., 0] if scores.shape[-1] == 1 else scores,
+        mask=mask.reshape(G, K, -1),
+        valid=valid.reshape(G, K),
+        scored=valid.reshape(G, K) if trainer.args.mask_truncated_completions else None,
+        **{k: x.reshape(G, K, -1) for k, x in more.items()},
+    )

@@ -1,8 +1,8 @@
-"""Steps that are skipped: those with a broken gradient, and, with `skip_silent`, those with none.
+"""Steps that are skipped: those with a broken gradient, and, with `skip_zero_gradient`, those with a zero one.
 
-A gradient that is NaN or infinite is reported with the groups that caused it. One that is zero is that of a
-batch in which no group carries a signal: nothing in it says where to go, and Adam would move the policy all the
-same, by the momentum of earlier batches. Skipped, that momentum waits for the next step.
+A gradient that is NaN or infinite is reported with the groups that caused it. A gradient is zero if no group of
+the batch is informative. Adam would still move the policy, by the momentum of earlier batches. A skipped step
+moves nothing, and the momentum stays for the next step.
 """
 
 from __future__ import annotations
@@ -16,76 +16,76 @@ from transformers import TrainerCallback
 from tpo.llm.packed import attention
 
 if TYPE_CHECKING:
-    from tpo.llm.trl.rollout_batch import Generation
+    from tpo.llm.trl.rollout_batch import RolloutBatch
 
 
-class Part(NamedTuple):
+class MicroStep(NamedTuple):
     """A micro-batch of the current optimiser step."""
 
-    generation: Generation
+    rollouts: RolloutBatch
     inputs: dict[str, Any]
     rows: torch.Tensor
     c: torch.Tensor
 
 
 class SkipSteps(TrainerCallback):  # type: ignore[misc]
-    """Before each optimiser step: drop the gradients if it is to be skipped, so that nothing moves."""
+    """Before each optimiser step: drop the gradients if the step is skipped, so that nothing moves."""
 
     def __init__(self, trainer: Any) -> None:
         """Watch this trainer."""
         self.trainer = trainer
         self.skipped = 0
         """steps with a broken gradient"""
-        self.silent = 0
-        """steps without a gradient that were skipped"""
+        self.zero_gradient = 0
+        """steps with a zero gradient that were skipped"""
         self.reports: list[dict[str, Any]] = []
-        self._parts: list[Part] = []
-        self._broken: list[tuple[Generation, int]] = []
+        self._parts: list[MicroStep] = []
+        self._broken: list[tuple[RolloutBatch, int]] = []
 
     def watch(
         self,
-        generation: Generation,
+        rollouts: RolloutBatch,
         inputs: dict[str, Any],
         rows: torch.Tensor,
         log_probs: torch.Tensor,
         c: torch.Tensor,
     ) -> None:
-        """Note a micro-batch, and its groups that are broken already."""
-        self._parts.append(Part(generation, inputs, rows, c))
+        """Note a micro-batch, and those of its groups whose coefficients or log-probs are broken."""
+        self._parts.append(MicroStep(rollouts, inputs, rows, c))
         if not torch.isfinite((log_probs * c).sum()):
-            self._broken += [(generation, g) for g in generation.broken(rows, log_probs, c)]
+            self._broken += [(rollouts, g) for g in rollouts.broken(rows, log_probs, c)]
 
     def forget(self) -> None:
-        """Drop what was noted of the current step, which starts anew."""
+        """Drop what was noted of the current step, which is repeated from its start."""
         self._parts, self._broken = [], []
 
     def on_pre_optimizer_step(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        """Skip or let pass."""
+        """Skip the step, or let it be made."""
         broken, moving = self._broken_and_moving()
-        silent = args.skip_silent and not broken and not moving
+        zero = args.skip_zero_gradient and not broken and not moving
         if broken:
             self._skip(state.global_step)
-        if silent:
+        if zero:
             self._drop()
-            self.silent += 1
-        self.trainer._note(skipped_steps=float(broken), silent_steps=float(silent))
+            self.zero_gradient += 1
+        self.trainer.metric_log.note(skipped_steps=float(broken), zero_gradient_steps=float(zero))
         self.forget()
 
     def _broken_and_moving(self) -> tuple[bool, bool]:
         """Whether a gradient of any rank is not finite, and whether one is not zero.
 
-        In a batch that asks for nothing, passes after the first may leave a gradient of rounding errors.
+        Without an informative group, epochs after the first may leave a gradient of rounding errors: that is zero.
         """
         accelerator = self.trainer.accelerator
         gradients = [p.grad for p in self.trainer.model.parameters() if p.grad is not None]
         norms = torch.zeros(1, device=accelerator.device)
         if gradients:
             norms = torch.stack([norm.float() for norm in torch._foreach_norm(gradients)])
-        asked = getattr(self.trainer, "aux_loss_enabled", False) or any(
-            part.generation.speaks for part in self._parts
+        informative = getattr(self.trainer, "aux_loss_enabled", False) or any(
+            part.rollouts.informative for part in self._parts
         )
         unseen = not gradients  # an engine that steps by itself
-        found = torch.stack([~norms.isfinite().all(), norms.any() & asked | unseen]).float()
+        found = torch.stack([~norms.isfinite().all(), norms.any() & informative | unseen]).float()
         broken, moving = accelerator.reduce(found, reduction="sum").tolist()
         return broken > 0, moving > 0
 
@@ -101,7 +101,7 @@ class SkipSteps(TrainerCallback):  # type: ignore[misc]
         self.skipped += 1
         culprits = self._broken or self._searched()
         groups = sorted({g for _, g in culprits})
-        texts = [_prompt(generation, g) for generation, g in culprits]
+        texts = [_prompt(rollouts, g) for rollouts, g in culprits]
         self.reports.append({"step": step, "groups": groups, "prompts": texts})
         where = f"group {', '.join(map(str, groups))}" if culprits else "another rank"
         prompts = "; ".join(sorted({text for text in texts if text}))
@@ -112,17 +112,17 @@ class SkipSteps(TrainerCallback):  # type: ignore[misc]
             stacklevel=2,
         )
 
-    def _searched(self) -> list[tuple[Generation, int]]:
+    def _searched(self) -> list[tuple[RolloutBatch, int]]:
         """Groups whose own gradient is not finite, tried one by one with the weights of the step."""
         found = []
         for part in self._parts:
-            groups = part.rows // part.generation.shape[1]
+            groups = part.rows // part.rollouts.shape[1]
             for g in torch.unique(groups).tolist():
                 if not self._group_is_finite(part, groups == g):
-                    found.append((part.generation, g))
+                    found.append((part.rollouts, g))
         return found
 
-    def _group_is_finite(self, part: Part, own: torch.Tensor) -> bool:
+    def _group_is_finite(self, part: MicroStep, own: torch.Tensor) -> bool:
         model = self.trainer.accelerator.unwrap_model(self.trainer.model)
         inputs = {
             k: x[own] if isinstance(x, torch.Tensor) and x.ndim and len(x) == len(own) else x
@@ -130,19 +130,19 @@ class SkipSteps(TrainerCallback):  # type: ignore[misc]
         }
         weights = [p for p in model.parameters() if p.requires_grad]
         with attention.cudnn(False):
-            log_probs = self.trainer._forward(model, inputs)[0]
+            log_probs = self.trainer.log_probs.of_batch(model, inputs)[0]
             loss = (part.c[own] * log_probs).sum()
             gradients = torch.autograd.grad(loss, weights, allow_unused=True)
         return all(bool(g.isfinite().all()) for g in gradients if g is not None)
 
 
-def _prompt(generation: Generation, g: int) -> str:
-    """The start of a group's prompt, where this rank has it."""
-    K = generation.shape[1]
+def _prompt(rollouts: RolloutBatch, g: int) -> str:
+    """The start of a group's prompt; empty if another rank has it."""
+    K = rollouts.shape[1]
     for row in range(g * K, (g + 1) * K):
-        at = row - generation.first_row
-        if 0 <= at < len(generation.prompts):
-            prompt = generation.prompts[at]
+        at = row - rollouts.first_row
+        if 0 <= at < len(rollouts.prompts):
+            prompt = rollouts.prompts[at]
             text = prompt if isinstance(prompt, str) else str(prompt[-1].get("content", ""))
             return text[:80]
     return ""

@@ -2,7 +2,7 @@
 
 Eight hooks, each around TRL's own method: a step keeps to kernels with a sound gradient, completions come from
 a faster sampler and their log-probs from packed groups where that fits, rewards are kept raw, a rollout batch
-becomes a `Generation`, its coefficients are kept up to date, a step is split into micro-batches that fit the
+becomes a `RolloutBatch`, its coefficients are kept up to date, a step is split into micro-batches that fit the
 memory, and the loss is Σ sg(c)·log_prob. TRL shuffles candidates over micro-batches and ranks; as the
 coefficients are made from whole groups, the gradient is the objective's wherever rows land.
 """
@@ -15,29 +15,24 @@ from typing import Any
 import torch
 from trl import GRPOTrainer
 
-import tpo
-from tpo.llm.group_metrics import Watch, score_metrics
 from tpo.llm.objective_structure import coupled
 from tpo.llm.packed import attention
-from tpo.llm.packed.log_probs import Rows, shared
-from tpo.llm.rewards.guarded import Beginning, failed_shares, guard_all
+from tpo.llm.rewards.guarded import guard_all
 from tpo.llm.trl.compat import (
     check_hooks,
-    forward_options,
-    packs,
     realigned,
     regrouped,
-    sampled,
     sampler_of,
     token_mask,
 )
 from tpo.llm.trl.config import TargetPolicyConfig
-from tpo.llm.trl.counters import Lost
+from tpo.llm.trl.counters import Counters
 from tpo.llm.trl.distributed import Ranks
-from tpo.llm.trl.dithering import spread
-from tpo.llm.trl.metrics import fit_metrics, step_metrics
+from tpo.llm.trl.dithering import dither
+from tpo.llm.trl.log_probs import LogProbs
+from tpo.llm.trl.metrics import MetricLog, step_metrics
 from tpo.llm.trl.micro_batch import MicroBatch
-from tpo.llm.trl.rollout_batch import Fit, Generation
+from tpo.llm.trl.rollout_batch import Fit, RolloutBatch, groups_of
 from tpo.llm.trl.skip_steps import SkipSteps
 
 Tensor = torch.Tensor
@@ -80,25 +75,23 @@ class TargetPolicyTrainer(GRPOTrainer):  # type: ignore[misc]
                 f"args is a {type(args).__name__}, expected a tpo.llm.TargetPolicyConfig"
             )
         self.objective = args.build()
-        self._generation: Generation | None = None
-        self._watch = Watch(args.patience, self.objective)
-        self._beginning = Beginning()
+        self._rollouts: RolloutBatch | None = None
+        self.metric_log = MetricLog(self, args)
         self._cudnn = attention.cudnn_allowed()
         rewards = guard_all(reward_funcs, args.reward_timeout)
         super().__init__(model, rewards, args, *more, **options)
         if args.drop_truncated_completions:
             self.mask_truncated_completions = True  # a candidate without tokens leaves its group
-        if args.bf16 and args.spread_weights:
-            spread(self.model, args.seed)
-        self._forward_options = forward_options()
+        if args.bf16 and args.weight_dithering:
+            dither(self.model, args.seed)
         self.sampler = None if self.use_vllm else sampler_of(self)
-        self._packs = packs(self)
+        self.log_probs = LogProbs(self)
         self._ranks = Ranks(self.accelerator)
         self.micro_batch = None if args.micro_batch is None else MicroBatch(self, args.micro_batch)
         self.skipping = SkipSteps(self)
         self.add_callback(self.skipping)
-        self.lost = Lost(self.skipping, self.reward_funcs)
-        self.add_callback(self.lost)
+        self.counters = Counters(self.skipping, self.reward_funcs)
+        self.add_callback(self.counters)
 
     # The eight hooks
 
@@ -119,7 +112,7 @@ class TargetPolicyTrainer(GRPOTrainer):  # type: ignore[misc]
             found = self.sampler(prompt_ids, self.temperature)
         seconds = time.perf_counter() - start
         rate = (self.sampler.sampled - before) / seconds
-        self._note(rollout_time=seconds, rollout_tokens_per_second=rate)
+        self.metric_log.note(rollout_time=seconds, rollout_tokens_per_second=rate)
         return found, None
 
     def _calculate_rewards(self, inputs: Any, *more: Any) -> Tensor:
@@ -128,57 +121,45 @@ class TargetPolicyTrainer(GRPOTrainer):  # type: ignore[misc]
         rewards: Tensor = super()._calculate_rewards(inputs, *more)
         rewards = torch.where(rewards.isfinite(), rewards, torch.nan)
         self._rewards = rewards
-        unscored = rewards.isnan().all(-1).float().mean().item()
-        failed = self._failed(rewards, len(inputs))
-        self._note(reward_time=time.perf_counter() - start, reward_failures=unscored)
-        self._note(**{f"reward_failures/{name}": share for name, share in failed.items()})
-        if self.model.training:
-            self._beginning.note(unscored, self.reward_funcs, failed)
+        self.metric_log.of_rewards(rewards, len(inputs), time.perf_counter() - start)
         return rewards
 
-    def _failed(self, rewards: Tensor, rows: int) -> dict[str, float]:
-        """The share of all ranks' rows that each reward function lost by a failure."""
-        missing = rewards.isnan().float().mean(0).tolist()
-        own = failed_shares(self.reward_funcs, self.reward_func_names, rows, missing)
-        shares = self._ranks.mean(torch.tensor(list(own.values()), device=rewards.device))
-        return dict(zip(own, shares, strict=True))
-
     def _generate_and_score_completions(self, inputs: Any) -> dict[str, Any]:
-        """TRL's rollout batch, and a `Generation` made of what all ranks rolled out."""
+        """TRL's rollout batch, and a `RolloutBatch` made of what all ranks rolled out."""
         output: dict[str, Any] = super()._generate_and_score_completions(inputs)
         if not self.model.training:
             return output
         n = len(output["completion_ids"])
         output["row"] = torch.arange(n, device=output["completion_ids"].device)
-        generation = self._new_generation(output, [x.get("prompt") for x in inputs])
-        self._generation = generation
+        rollouts = self._new_rollouts(output, [x.get("prompt") for x in inputs])
+        self._rollouts = rollouts
         old = output.get("old_per_token_logps")
-        if old is None and not self._is_live(generation):
+        if old is None and not self._is_live(rollouts):
             with torch.no_grad():
-                old = self._forward(
+                old = self.log_probs.of_batch(
                     self.model, output, batch_size=self.args.per_device_train_batch_size
                 )[0]
         if old is not None:
-            generation.snapshot(self._everywhere(old.float(), generation))
-        if not self._is_live(generation):
-            generation.refresh(generation.group.log_probs_old, self.state.global_step)
-            self._note_fit(generation, generation.fit)
+            rollouts.snapshot(self._everywhere(old.float(), rollouts))
+        if not self._is_live(rollouts):
+            rollouts.refresh(rollouts.groups.log_probs_old, self.state.global_step)
+            self.metric_log.of_fit(rollouts, rollouts.fit)
         return output
 
     def _prepare_inputs(self, generation_batch: Any) -> Any:
         """One micro-batch; groups kept whole where they fit, coefficients refreshed after an update."""
         realigned(self)
-        before = self._generation
+        before = self._rollouts
         inputs = super()._prepare_inputs(generation_batch)
         if not self.model.training:
             return inputs
         steps = self.args.steps_per_generation
-        if self.generation is not before and self._whole:
+        if self.rollouts is not before and self._whole:
             self._buffered_inputs = regrouped(self._buffered_inputs, self.num_generations)
-        generation = self.generation
-        if not self._is_live(generation) and generation.refreshed != self.state.global_step:
-            generation.refresh(self._rescored(generation), self.state.global_step)
-            self._note_fit(generation, generation.fit)
+        rollouts = self.rollouts
+        if not self._is_live(rollouts) and rollouts.refreshed != self.state.global_step:
+            rollouts.refresh(self._rescored(rollouts), self.state.global_step)
+            self.metric_log.of_fit(rollouts, rollouts.fit)
         return self._buffered_inputs[self._step % steps]
 
     def compute_loss(self, model: Any, inputs: Any, *more: Any, **options: Any) -> Any:
@@ -195,17 +176,17 @@ class TargetPolicyTrainer(GRPOTrainer):  # type: ignore[misc]
         """
         if not self.model.training:
             return self._eval_loss(model, inputs)
-        generation = self.generation
-        log_probs, entropies, *aux = self._forward(model, inputs, compute_entropy=True)
-        rows = inputs["row"] + generation.first_row
-        fit = self._fit(generation, rows, log_probs.detach().float())
-        c = generation.flat(fit.coefficients)[rows, : log_probs.shape[1]]
+        rollouts = self.rollouts
+        log_probs, entropies, *aux = self.log_probs.of_batch(model, inputs, compute_entropy=True)
+        rows = inputs["row"] + rollouts.first_row
+        fit = self._fit(rollouts, rows, log_probs.detach().float())
+        c = rollouts.flat(fit.coefficients)[rows, : log_probs.shape[1]]
         mask = token_mask(inputs)
         loss = (c * torch.where(mask, log_probs, 0.0)).sum() * self._scale()
-        self.skipping.watch(generation, inputs, rows, log_probs.detach() * mask, c)
-        self._note(
+        self.skipping.watch(rollouts, inputs, rows, log_probs.detach() * mask, c)
+        self.metric_log.note(
             entropy=self._ranks.mean_over(entropies.detach(), mask),
-            **step_metrics(generation, fit, rows, mask, self._ranks),
+            **step_metrics(rollouts, fit, rows, mask, self._ranks),
         )
         if getattr(self, "aux_loss_enabled", False):
             steps = self.current_gradient_accumulation_steps
@@ -223,127 +204,78 @@ class TargetPolicyTrainer(GRPOTrainer):  # type: ignore[misc]
         compute_entropy: bool = False,
         **more: Any,
     ) -> tuple[Any, ...]:
-        """Log-probs and entropies of completions; groups are read as one sequence each where they are whole."""
-        micro = self.micro_batch
+        """Log-probs and entropies of completions; with micro-batches that fit the memory, without gradient."""
+        plain = super()._get_per_token_logps_and_entropies
         given = (model, input_ids, attention_mask, logits_to_keep)
-        if micro is None or torch.is_grad_enabled():
-            return self._log_probs(*given, batch_size, compute_entropy, **more)
-        return micro.fitting(
-            lambda: self._log_probs(*given, micro.rows_without_gradient, compute_entropy, **more)
-        )
 
-    def _log_probs(
-        self,
-        model: Any,
-        input_ids: Tensor,
-        attention_mask: Tensor,
-        logits_to_keep: int,
-        batch_size: int | None,
-        compute_entropy: bool,
-        **more: Any,
-    ) -> tuple[Any, ...]:
-        K = self.num_generations
-        text_only = not any(value is not None and value is not False for value in more.values())
-        if not (self._packs and text_only and shared(input_ids[:, :-logits_to_keep], K)):
-            more |= {"batch_size": batch_size, "compute_entropy": compute_entropy}
-            return super()._get_per_token_logps_and_entropies(
-                model, input_ids, attention_mask, logits_to_keep, **more
-            )
-        plain = self.accelerator.unwrap_model(model)
-        rows = Rows(input_ids, attention_mask, logits_to_keep)
-        with self.accelerator.autocast():
-            return *rows.log_probs(plain, K, self.temperature, batch_size, compute_entropy), None
+        def found(size: int | None) -> tuple[Any, ...]:
+            return self.log_probs.of_tokens(plain, given, size, compute_entropy, more)
+
+        micro = self.micro_batch
+        if micro is None or torch.is_grad_enabled():
+            return found(batch_size)
+        return micro.fitting(lambda: found(micro.rows_without_gradient))
 
     # What the hooks are made of
 
     @property
-    def generation(self) -> Generation:
+    def rollouts(self) -> RolloutBatch:
         """The rollout batch that is being trained on."""
-        assert self._generation is not None
-        return self._generation
+        assert self._rollouts is not None
+        return self._rollouts
 
     @property
     def _whole(self) -> bool:
         """Whether every micro-batch holds whole groups; images cannot be put back in order."""
         fits = self.args.per_device_train_batch_size % self.num_generations == 0
-        return fits and not self.generation.images
+        return fits and not self.rollouts.images
 
-    def _is_live(self, generation: Generation) -> bool:
+    def _is_live(self, rollouts: RolloutBatch) -> bool:
         """Whether the training pass over a micro-batch says all that its coefficients need."""
-        updated = self.state.global_step != generation.step
+        updated = self.state.global_step != rollouts.step
         return self._whole or not coupled(self.objective, updated)
 
-    def _fit(self, generation: Generation, rows: Tensor, log_probs: Tensor) -> Fit:
+    def _fit(self, rollouts: RolloutBatch, rows: Tensor, log_probs: Tensor) -> Fit:
         step = self.state.global_step
-        if self._is_live(generation):
-            fit = generation.live(rows, log_probs, step)
-            self._note_fit(generation, fit, rows if self._whole else None)
+        if self._is_live(rollouts):
+            fit = rollouts.live(rows, log_probs, step)
+            self.metric_log.of_fit(rollouts, fit, rows if self._whole else None)
             return fit
-        assert generation.fit is not None
-        return generation.fit
+        assert rollouts.fit is not None
+        return rollouts.fit
 
     def _scale(self) -> float:
         """DDP averages over ranks, and an optimiser step spans this many micro-batches of a rollout batch."""
         micro_batches = self.args.steps_per_generation / self.current_gradient_accumulation_steps
         return float(self.accelerator.num_processes * micro_batches)
 
-    def _forward(self, model: Any, inputs: dict[str, Any], **options: Any) -> tuple[Any, ...]:
-        """TRL's own forward pass on a batch: log-probs, entropies, and what else it returns."""
-        ids = torch.cat([inputs["prompt_ids"], inputs["completion_ids"]], 1)
-        mask = torch.cat([inputs["prompt_mask"], inputs["completion_mask"]], 1)
-        extra = {k: inputs[k] for k in self._forward_options if inputs.get(k) is not None}
-        if getattr(self, "aux_loss_enabled", False) and options.get("compute_entropy"):
-            options["compute_aux_loss"] = True
-        found = self._get_per_token_logps_and_entropies(
-            model, ids, mask, inputs["completion_ids"].shape[1], **extra, **options
-        )
-        return tuple(found)
-
     def _eval_loss(self, model: Any, inputs: dict[str, Any]) -> Tensor:
         """The objective's value where the policy is the snapshot; 0 with one completion per prompt."""
-        log_probs, entropies, *aux = self._forward(model, inputs, compute_entropy=True)
-        generation = self._new_generation(inputs, [])
-        generation.snapshot(self._everywhere(log_probs.float(), generation))
-        self._note(entropy=self._ranks.mean_over(entropies, token_mask(inputs)))
+        log_probs, entropies, *aux = self.log_probs.of_batch(model, inputs, compute_entropy=True)
+        rollouts = self._new_rollouts(inputs, [])
+        rollouts.snapshot(self._everywhere(log_probs.float(), rollouts))
+        self.metric_log.note(entropy=self._ranks.mean_over(entropies, token_mask(inputs)))
         loss = log_probs.new_zeros(())
-        if generation.shape[1] > 1:
-            loss = generation.loss()
-            fit = generation.fitted(generation.group.log_probs_old)
-            rows = torch.arange(len(log_probs), device=log_probs.device) + generation.first_row
-            self._note(**step_metrics(generation, fit, rows, token_mask(inputs), self._ranks))
+        if rollouts.shape[1] > 1:
+            loss = rollouts.loss()
+            fit = rollouts.fitted(rollouts.groups.log_probs_old)
+            rows = torch.arange(len(log_probs), device=log_probs.device) + rollouts.first_row
+            self.metric_log.note(
+                **step_metrics(rollouts, fit, rows, token_mask(inputs), self._ranks)
+            )
         if getattr(self, "aux_loss_enabled", False):
             loss = loss + self.router_aux_loss_coef * aux[0]
         return loss
 
-    def _new_generation(self, output: dict[str, Any], prompts: list[Any]) -> Generation:
-        mask = self._ranks.gathered(token_mask(output))
-        rewards = self._rewards.float()
-        weights = self.reward_weights.to(rewards.device)
-        scores = torch.where(rewards.isnan(), 0.0, rewards) * weights
-        valid = ~rewards.isnan().all(-1) & self._ranks.kept(output)
-        K = self.num_generations if self.model.training else self.num_generations_eval
-        G = len(rewards) // K
-        scores = scores.reshape(G, K, -1)
-        given = {
-            "log_probs_ref": output.get("ref_per_token_logps"),
-            "log_probs_rollout": sampled(output),
-        }
-        more = {k: self._ranks.gathered(x.float()) for k, x in given.items() if x is not None}
-        group = tpo.Groups(
-            log_probs_old=torch.zeros(mask.shape, device=mask.device).reshape(G, K, -1),
-            scores=scores[..., 0] if scores.shape[-1] == 1 else scores,
-            mask=mask.reshape(G, K, -1),
-            valid=valid.reshape(G, K),
-            scored=valid.reshape(G, K) if self.args.mask_truncated_completions else None,
-            **{k: x.reshape(G, K, -1) for k, x in more.items()},
-        )
+    def _new_rollouts(self, output: dict[str, Any], prompts: list[Any]) -> RolloutBatch:
+        groups = groups_of(self, output, self._rewards)
         if self.model.training:
-            self._note_scores(group)
+            self.metric_log.of_scores(groups)
         own_kl = hasattr(self.objective, "beta")
         n = len(output["completion_ids"])
-        return Generation(
+        return RolloutBatch(
             self.objective,
-            group,
+            groups,
             0.0 if own_kl else self.beta,
             self.state.global_step,
             self.accelerator.process_index * n,
@@ -352,41 +284,16 @@ class TargetPolicyTrainer(GRPOTrainer):  # type: ignore[misc]
             kl_correction=self.args.use_bias_correction_kl,
         )
 
-    def _rescored(self, generation: Generation) -> Tensor:
+    def _rescored(self, rollouts: RolloutBatch) -> Tensor:
         """[G, K, T] log-probs under the policy as it is now, of all ranks' rows."""
         T = max(batch["completion_ids"].shape[1] for batch in self._buffered_inputs)
         n = sum(len(batch["row"]) for batch in self._buffered_inputs)
         local = torch.zeros(n, T, device=self.accelerator.device)
         with torch.no_grad():
             for batch in self._buffered_inputs:
-                local[batch["row"]] = self._forward(self.model, batch)[0].float()
-        return self._everywhere(local, generation)
+                local[batch["row"]] = self.log_probs.of_batch(self.model, batch)[0].float()
+        return self._everywhere(local, rollouts)
 
-    def _everywhere(self, local: Tensor, generation: Generation) -> Tensor:
+    def _everywhere(self, local: Tensor, rollouts: RolloutBatch) -> Tensor:
         """[n, T] of each rank as [G, K, T] on every rank."""
-        return self._ranks.gathered(local).reshape(generation.shape)
-
-    # Logs
-
-    def _note(self, **values: float) -> None:
-        mode = "train" if self.model.training else "eval"
-        for name, value in values.items():
-            self._metrics[mode][name].append(value)
-
-    def _note_scores(self, group: tpo.Groups) -> None:
-        found = score_metrics(group, self.args.success)
-        self._note(**found)
-        truncated = self._metrics["train"]["completions/clipped_ratio"] or [0.0]
-        self._watch.scores(found, truncated[-1])
-
-    def _note_fit(
-        self, generation: Generation, fit: Fit | None, rows: Tensor | None = None
-    ) -> None:
-        own = fit_metrics(generation, fit, rows, self.args.success)
-        if not own:
-            return
-        found = dict(zip(own, self._ranks.mean(torch.stack(list(own.values()))), strict=True))
-        self._note(**found)
-        if not generation.watched:
-            generation.watched = True
-            self._watch.fit(found)
+        return self._ranks.gathered(local).reshape(rollouts.shape)

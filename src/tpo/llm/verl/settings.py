@@ -47,7 +47,7 @@ class Settings:
     """a score above this counts as solved in the logs"""
     patience: int = 10
     """rollout batches without a signal before a warning"""
-    skip_silent: bool = True
+    skip_zero_gradient: bool = True
     """make no update where no advantage differs from 0; else Adam's momentum moves the policy there"""
 
     def build(self) -> Objective:
@@ -85,7 +85,7 @@ def read(config: DictConfig) -> Settings:
             hint = close_match(name, names)
             raise ValueError(f"{SECTION} has no option {name!r}.{hint} Options: {', '.join(names)}")
     settings = Settings(**{str(k): v for k, v in given.items()})
-    of_kind("bool", f"{SECTION}.skip_silent", settings.skip_silent)
+    of_kind("bool", f"{SECTION}.skip_zero_gradient", settings.skip_zero_gradient)
     settings.build()
     return settings
 

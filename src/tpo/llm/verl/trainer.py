@@ -25,7 +25,7 @@ from verl.trainer.ppo.v1 import (
 from verl.utils.seqlen_balancing import calculate_workload, get_seqlen_balanced_partitions
 from verl.workers.utils.padding import response_from_nested
 
-from tpo.llm.group_metrics import Watch, score_metrics
+from tpo.llm.group_metrics import GroupWarnings, score_metrics
 from tpo.llm.verl.rollouts import Ragged, Rollouts, needs_log_probs, places
 from tpo.llm.verl.settings import adopt, check, read
 
@@ -53,12 +53,12 @@ class Objectives(PPOTrainer):  # type: ignore[misc]
         self.objective = self.settings.build()
         self.updates = check(config, self.settings)
         adopt(config)
-        self._watch = Watch(self.settings.patience, self.objective)
+        self._warnings = GroupWarnings(self.settings.patience, self.objective)
         self._rollouts: Rollouts | None = None
         actor = config.actor_rollout_ref.actor
         further_losses = OmegaConf.select(config, "actor_rollout_ref.model.mtp.enable_train")
         own_gradient = actor.use_kl_loss or actor.entropy_coeff or further_losses
-        self._skips = self.settings.skip_silent and not own_gradient
+        self._skips = self.settings.skip_zero_gradient and not own_gradient
         super().__init__(config)
 
     def _init_dataloader(self) -> None:
@@ -100,9 +100,9 @@ class Objectives(PPOTrainer):  # type: ignore[misc]
     def _update_actor(self, batch: KVBatchMeta, metrics: dict[str, Any]) -> KVBatchMeta:
         """One optimiser step on the whole batch, or several on whole groups each; none without a gradient."""
         if self._skips and not self._has_signal:
-            metrics["tpo/silent_steps"] = self.updates.total
+            metrics["tpo/zero_gradient_steps"] = self.updates.total
             return batch
-        metrics["tpo/silent_steps"] = 0
+        metrics["tpo/zero_gradient_steps"] = 0
         if self.updates.total == 1:
             return super()._update_actor(batch, metrics)
         found: dict[str, list[float]] = {}
@@ -111,7 +111,7 @@ class Objectives(PPOTrainer):  # type: ignore[misc]
         for update in range(self.updates.total):
             part, moves = self._refreshed(batch, parts[update % len(parts)], updated)
             if self._skips and not moves:
-                metrics["tpo/silent_steps"] += 1
+                metrics["tpo/zero_gradient_steps"] += 1
                 continue
             updated = True
             own: dict[str, Any] = {}
@@ -195,7 +195,7 @@ class Objectives(PPOTrainer):  # type: ignore[misc]
     def _note(self, rollouts: Rollouts, metrics: dict[str, Any]) -> None:
         found = score_metrics(rollouts.group, self.settings.success)
         metrics.update({f"tpo/{name}": value for name, value in found.items()})
-        self._watch.scores(found)
+        self._warnings.check_scores(found)
 
     def _hide_unscored(self, batch: KVBatchMeta, data: TensorDict) -> None:
         """A score of NaN has left its candidate out of the group; verl's own means of scores read 0 there."""
