@@ -27,7 +27,7 @@ from tpo.llm.comparison.time_to_goal import timed as timed_lines
 from tpo.llm.runs.recipe import Recipe
 from tpo.llm.runs.trl_options import config
 
-METHODS = "tpo,tpo:eta=0.5:score=mean,grpo:iterations=2"
+METHODS = "tpo,tpo:eta=0.5:score=mean,grpo:epochs=2"
 
 
 def asked(place: Path, out: str, compare: str = "tpo,grpo", **changes: Any) -> list[str]:
@@ -48,8 +48,8 @@ def test_a_method_has_one_name_however_it_is_spelled() -> None:
     assert one.label == "TPO eta=0.5 score=mean"
     assert method(one.name) == one
     base = Recipe("m", "gsm8k", batches=3, learning_rate=1e-3)
-    made = method("grpo:iterations=4:clip=0.1").applied(base)
-    assert (made.objective, made.iterations, made.steps) == ("grpo", 4, 12)
+    made = method("grpo:epochs=4:clip=0.1").applied(base)
+    assert (made.objective, made.epochs, made.steps) == ("grpo", 4, 12)
     assert made.objective_options == {"clip": 0.1}
     assert made.learning_rate == 1e-3
     assert config(made).skip_zero_gradient
@@ -59,12 +59,12 @@ def test_a_method_has_one_name_however_it_is_spelled() -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("tpo,grpo:etaa=1", "objective 'grpo' has no option 'etaa'.*Options: learning_rate, iterations, beta, max_grad_norm, skip_zero_gradient, kl_correction, clip"),
+        ("tpo,grpo:etaa=1", "objective 'grpo' has no option 'etaa'.*Options: learning_rate, epochs, beta, max_grad_norm, skip_zero_gradient, kl_correction, clip"),
         ("tpo,grpo:eta=1", "objective 'grpo' has no option 'eta'"),
         ("tpo,tppo", "unknown objective 'tppo'. Did you mean 'tpo'"),
         ("tpo:eta,grpo", "method 'tpo:eta' holds 'eta', expected OPTION=VALUE"),
         ("tpo:eta=1:eta=2,grpo", "holds eta twice"),
-        ("tpo:iterations=few,grpo", "iterations is 'few', expected a whole number"),
+        ("tpo:epochs=few,grpo", "epochs is 'few', expected a whole number"),
         ("tpo:eta=1,tpo:eta=1.0", "compare holds tpo:eta=1.0 2 times"),
         ("tpo", "compare holds tpo: give two or more, such as tpo,grpo, or --tune one, or give it several --seeds"),
     ],
@@ -101,7 +101,7 @@ def test_two_at_a_time_is_what_one_at_a_time_is(
     assert main([*asked(place, "one", METHODS, eval_every=1), "--eval-kl"]) == 0
     assert main([*asked(place, "two", METHODS, eval_every=1), "--workers=2", "--eval-kl"]) == 0
     assert "3 of 3: " in capsys.readouterr().err
-    for name, steps in {"tpo": 2, "tpo-eta-0.5-score-mean": 2, "grpo-iterations-2": 4}.items():
+    for name, steps in {"tpo": 2, "tpo-eta-0.5-score-mean": 2, "grpo-epochs-2": 4}.items():
         runs = [place / out / f"{name}-seed0" for out in ("one", "two")]
         one, two = map(result, runs)
         assert one["evaluations"] == two["evaluations"]
@@ -173,7 +173,7 @@ def test_ctrl_c_stops_all_and_says_how_to_go_on(place: Path) -> None:
     os.kill(process.pid, signal.SIGINT)
     _, shown = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert "stopped: the same command with --resume goes on" in shown
+    assert "stopped: the same command with --resume continues" in shown
     end = time.monotonic() + 20
     while _someone_is_left(process.pid):
         assert time.monotonic() < end
@@ -190,15 +190,15 @@ def _someone_is_left(group: int) -> bool:
 
 def test_a_file_may_hold_the_comparison(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = place / "mine.yaml"
-    path.write_text("compare: [tpo, grpo:iterations=2]\nseeds: 1\nworkers: 1\n")
+    path.write_text("compare: [tpo, grpo:epochs=2]\nseeds: 1\nworkers: 1\n")
     command = [*flags(place, "run", steps=None, batches=1), f"--config={path}"]
     assert main(command) == 0
-    assert "grpo:iterations=2" in capsys.readouterr().out
-    assert result(place / "run/grpo-iterations-2-seed0")["steps"] == 2
+    assert "grpo:epochs=2" in capsys.readouterr().out
+    assert result(place / "run/grpo-epochs-2-seed0")["steps"] == 2
     assert main(flags(place, "other", compare="tpo,grpo")) == 2
     assert "give --batches instead" in capsys.readouterr().err
     assert main(flags(place, "other", seeds=2)) == 2
-    assert "seeds is of a comparison: give --compare" in capsys.readouterr().err
+    assert "seeds needs a comparison: give --compare" in capsys.readouterr().err
     assert not (place / "other").exists()
 
 

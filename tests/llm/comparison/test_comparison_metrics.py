@@ -25,7 +25,7 @@ from tpo.storage.files import read_json, write_json
 
 def _left_behind(run: Run, sampled: list[float]) -> None:
     """The files of a run of four rollout batches of eight, evaluated every two of them."""
-    steps = [run.recipe.iterations * batch for batch in (0, 2, 4)]
+    steps = [run.recipe.epochs * batch for batch in (0, 2, 4)]
     rows = [
         {"step": step, "sampled": x, "greedy": x, "pass_at_k": x + 0.1, "kl": None}
         for step, x in zip(steps, sampled, strict=True)
@@ -53,7 +53,7 @@ def test_rollouts_to_a_threshold_by_hand(tmp_path: Path) -> None:
     16 x .33/.4 = 13.2, whatever its passes over a batch.
     """
     recipe = Recipe("m", "gsm8k", batches=4, prompts=2, group_size=4, out=str(tmp_path))
-    plan = Plan(recipe, methods("tpo:iterations=2,grpo:iterations=2,grpo"), 3)
+    plan = Plan(recipe, methods("tpo:epochs=2,grpo:epochs=2,grpo"), 3)
     tpo, worse, grpo = plan.methods
     for seed, curve in enumerate([[0.1, 0.3, 0.5], [0.1, 0.3, 0.5], [0.1, 0.2, 0.4]]):
         _left_behind(plan.run(grpo, seed), curve)
@@ -74,7 +74,7 @@ def test_rollouts_to_a_threshold_by_hand(tmp_path: Path) -> None:
     assert rows["grpo", "peak memory GB"]["mean"] == 2
     text = page({"by_hand": found}, {})
     assert (
-        "| [by\\_hand](#by_hand-m-on-gsm8k) | 3 | TPO iterations=2 | GRPO | 0.423 | 0.454 | 0.458 | 60 | 46.7 | 70 | 56.7 |"
+        "| [by\\_hand](#by_hand-m-on-gsm8k) | 3 | TPO epochs=2 | GRPO | 0.423 | 0.454 | 0.458 | 60 | 46.7 | 70 | 56.7 |"
         in text
     )
     assert "| rollouts to 43.0% | × GRPO |" in text
@@ -101,19 +101,19 @@ def test_rollouts_to_a_threshold_by_hand(tmp_path: Path) -> None:
         ([0] * 2 + [1] * 8, 1.0, None),  # nothing to learn, since all is solved
     ],
 )
-@pytest.mark.parametrize("iterations", [1, 2])
+@pytest.mark.parametrize("epochs", [1, 2])
 def test_a_run_that_had_nothing_left_to_learn_from_is_named(
-    tmp_path: Path, flat: list[float], passed: float, silent: int | None, iterations: int
+    tmp_path: Path, flat: list[float], passed: float, silent: int | None, epochs: int
 ) -> None:
     recipe = Recipe("m", "gsm8k", batches=10, prompts=2, group_size=4, out=str(tmp_path))
-    plan = Plan(recipe, methods(f"tpo,grpo:iterations={iterations}"))
+    plan = Plan(recipe, methods(f"tpo,grpo:epochs={epochs}"))
     for one in plan.methods:
         _left_behind(plan.run(one, 0), [0.1, 0.3, 0.5])
     fallen = plan.run(plan.methods[1], 0)
     log = fallen.folder / "log.jsonl"
     usual = read_lines(log)[0] | {"groups/all_pass": passed}
     rows = [
-        {**usual, "step": i * iterations + 1, "groups/zero_variance": x} for i, x in enumerate(flat)
+        {**usual, "step": i * epochs + 1, "groups/zero_variance": x} for i, x in enumerate(flat)
     ]
     write_lines(log, rows)
     write_json(tmp_path / "comparison.json", {"plan": plan.plain()})

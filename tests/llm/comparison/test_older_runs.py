@@ -13,8 +13,12 @@ pytest.importorskip("trl")
 
 from tpo.cli import main, parser
 from tpo.llm.comparison.plan import read
-from tpo.llm.runs.recipe import Recipe, changed
+from tpo.llm.comparison.tuning_results import settled
+from tpo.llm.runs.earlier_runs import changed
+from tpo.llm.runs.folders import check_comparison
+from tpo.llm.runs.recipe import Recipe, recipe, renamed
 from tpo.storage.files import write_json
+from tpo.storage.former_names import current_command
 
 KEPT = sorted((ROOT / "docs/evidence/llm").glob("*.json"))
 
@@ -28,7 +32,7 @@ def test_an_option_that_there_was_not_yet_had_its_default() -> None:
     ]
 
 
-def test_a_run_that_is_older_than_skip_silent_did_not_skip(tmp_path: Path) -> None:
+def test_a_run_that_is_older_than_skip_zero_gradient_did_not_skip(tmp_path: Path) -> None:
     now = Recipe("m", "gsm8k", batches=3).plain()
     before = {k: v for k, v in now.items() if k != "skip_zero_gradient"}
     assert changed(before, now) == ["skip_zero_gradient"]
@@ -53,8 +57,38 @@ def test_a_command_asks_for_what_was_run(path: Path, monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr("tpo.llm.comparison.run.compare", noted)
     kept = json.loads(path.read_text(encoding="utf-8"))
-    command = kept["command"]
+    command, settings = kept["command"], renamed(kept["settings"])
     assert main(shlex.split(command)[1:]) == 2
     (plan,) = plans
-    assert sorted(shlex.split(plan.command)) == sorted(shlex.split(command))
-    assert plan.recipe.skip_zero_gradient == kept["settings"].get("skip_zero_gradient", False)
+    assert sorted(shlex.split(plan.command)) == sorted(shlex.split(current_command(command)))
+    assert plan.recipe.skip_zero_gradient == settings.get("skip_zero_gradient", False)
+
+
+def test_a_comparison_with_former_names_is_read_where_it_is(tmp_path: Path) -> None:
+    """comparison.json, tuning.json, folders and log as an earlier version wrote them."""
+    options = Recipe("m", "gsm8k", batches=3).plain()
+    options["iterations"] = options.pop("epochs")
+    options["skip_silent"] = options.pop("skip_zero_gradient")
+    tune = {"tune": {"learning_rate": [1e-5, 2e-5]}, "tune_seeds": 1}
+    methods = ["tpo:iterations=4:ties=free", "grpo"]
+    plan = {"methods": methods, "seeds": 1, "recipe": options, "tuning": tune}
+    write_json(tmp_path / "comparison.json", {"plan": plan})
+    write_json(tmp_path / "tuning.json", {methods[0]: 2e-5})
+    for place in ("tpo-iterations-4-ties-free-seed0", "grpo-seed0"):
+        (tmp_path / place).mkdir()
+    found = read(tmp_path)
+    assert [method.name for method in found.methods] == ["tpo:epochs=4:ties=pooled", "grpo"]
+    assert found.recipe.skip_zero_gradient
+    own = settled(found)
+    runs = [found.run(method, 0, own.get(method)) for method in found.methods]
+    assert [run.folder.name for run in runs] == ["tpo-iterations-4-ties-free-seed0", "grpo-seed0"]
+    assert (runs[0].recipe.epochs, runs[0].recipe.learning_rate) == (4, 2e-5)
+    assert check_comparison(found, resume=True) == []
+
+
+def test_former_names_on_the_command_line_and_in_yaml(tmp_path: Path) -> None:
+    given = parser().parse_args(shlex.split("train --iterations 4 --no-skip-silent"))
+    assert (given.epochs, given.skip_zero_gradient) == (4, False)
+    file = {"model": "m", "task": "gsm8k", "iterations": 2, "objective_options": {"ties": "free"}}
+    made = recipe({}, file)
+    assert (made.epochs, made.objective_options) == (2, {"ties": "pooled"})

@@ -21,7 +21,7 @@ from safetensors.torch import load_file
 
 from support.tiny_training import flags
 from tpo.cli import main, parser
-from tpo.cli.train import _how_to_compare_on, _how_to_go_on
+from tpo.cli.train import _how_to_resume, _how_to_resume_comparison
 from tpo.llm.comparison.method import methods
 from tpo.llm.comparison.plan import Plan
 from tpo.llm.runs import models
@@ -135,7 +135,9 @@ def test_a_resumed_run_counts_on(place: Path, monkeypatch: pytest.MonkeyPatch) -
     state = json.loads(at.read_text())
     kept = state["stateful_callbacks"]
     assert (
-        0 < sum(kept["tpo_counters"]["failures"][0].values()) < sum(whole["reward_failures"].values())
+        0
+        < sum(kept["tpo_counters"]["failures"][0].values())
+        < sum(whole["reward_failures"].values())
     )
     kept["tpo_seconds"]["seconds"] += 1000
     at.write_text(json.dumps(state))
@@ -164,7 +166,7 @@ def test_a_checkpoint_without_counters_is_resumed_from_0(place: Path) -> None:
 
 def test_resuming_inside_a_rollout_batch_is_said(place: Path) -> None:
     """Two passes per batch, killed after the first: TRL samples anew, and the warning says how to avoid it."""
-    changes: dict[str, Any] = {"steps": 4, "iterations": 2, "held_out": 1}
+    changes: dict[str, Any] = {"steps": 4, "epochs": 2, "held_out": 1}
     assert main(flags(place, "first", **changes)) == 0
     out = place / "first"
     (out / "result.json").unlink()
@@ -310,22 +312,27 @@ def test_vllm_that_is_not_there_is_told(
     assert not (place / "run").exists()
 
 
-def test_what_stopped_says_how_to_go_on(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_stopped_says_how_to_resume(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     chosen = Recipe("m", "toy:sort", out=str(place / "run"))
-    assert _how_to_go_on(chosen) == "the run had not begun; the same command starts it"
+    assert _how_to_resume(chosen) == "the run had not begun; the same command starts it"
     chosen.checkpoints.mkdir(parents=True)
     (place / "run/recipe.json").write_text("{}")
-    assert _how_to_go_on(chosen).endswith("--resume starts the run again")
+    assert _how_to_resume(chosen).endswith("--resume starts the run again")
     (chosen.checkpoints / "checkpoint-9").mkdir()  # cut short
-    assert _how_to_go_on(chosen).endswith("--resume starts the run again")
+    assert _how_to_resume(chosen).endswith("--resume starts the run again")
     (chosen.checkpoints / "checkpoint-9/trainer_state.json").write_text("{}")
-    assert _how_to_go_on(chosen).endswith(f"from the last checkpoint in {chosen.checkpoints}")
+    assert _how_to_resume(chosen).endswith(f"from the last checkpoint in {chosen.checkpoints}")
     plan = Plan(replace(chosen, batches=60), methods("tpo,grpo"), 1)
-    assert _how_to_compare_on(plan) == "the comparison had not begun; the same command starts it"
+    assert (
+        _how_to_resume_comparison(plan)
+        == "the comparison had not begun; the same command starts it"
+    )
     (place / "run/comparison.json").write_text("{}")
-    assert _how_to_compare_on(plan).endswith("go on from their last checkpoint, if there is one")
+    assert _how_to_resume_comparison(plan).endswith(
+        "go on from their last checkpoint, if there is one"
+    )
     short = replace(plan, recipe=replace(chosen, batches=40))
-    assert _how_to_compare_on(short).endswith("goes on; runs under way start again")
+    assert _how_to_resume_comparison(short).endswith("goes on; runs under way start again")
     elsewhere = replace(chosen, trl={"output_dir": str(place / "scratch")})
     assert elsewhere.config().output_dir == str(elsewhere.checkpoints) == str(place / "scratch")
     with pytest.raises(ValueError, match="holds a comparison: choose another --out"):
@@ -346,7 +353,7 @@ def test_the_flags_of_a_recipe_make_it_again() -> None:
             "model": "m",
             "task": "t",
             "batches": 5,
-            "iterations": 4,
+            "epochs": 4,
             "scorers": 8,
             "discard_model": True,
         }

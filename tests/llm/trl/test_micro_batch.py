@@ -199,8 +199,8 @@ def test_auto_is_measured_kept_and_taken_up_by_a_resume(
 def test_auto_ends_with_the_weights_of_one_group(place: Path, device: list[int]) -> None:
     from safetensors.torch import load_file
 
-    assert main(flags(place, "auto", prompts=4, iterations=2, micro_batch="auto")) == 0
-    assert main(flags(place, "one", prompts=4, iterations=2, micro_batch=4)) == 0
+    assert main(flags(place, "auto", prompts=4, epochs=2, micro_batch="auto")) == 0
+    assert main(flags(place, "one", prompts=4, epochs=2, micro_batch=4)) == 0
     assert device == [4, 8, 16]
     ours, expected = (
         tiny_model.flat(load_file(place / name / "model/model.safetensors").values())

@@ -13,6 +13,7 @@ from tpo.checks import close_match
 from tpo.llm.objective_options import accepted
 from tpo.llm.runs.recipe import Recipe, typed
 from tpo.objectives.labels import label
+from tpo.storage.former_names import FORMER_OPTIONS, FORMER_VALUES, current_options
 
 OF_THE_RECIPE = (
     "score",
@@ -44,6 +45,14 @@ class Method:
         return re.sub(r"[^A-Za-z0-9._]", "-", self.name)
 
     @property
+    def former_folder(self) -> str:
+        """The folder that an earlier version gave to this method, with the former names of its options."""
+        names = {current: former for former, current in FORMER_OPTIONS.items()}
+        values = {(k, current): former for (k, former), current in FORMER_VALUES.items()}
+        options = [(names.get(k, k), values.get((k, v), v)) for k, v in self.options]
+        return Method(self.objective, tuple(sorted(options))).folder
+
+    @property
     def label(self) -> str:
         """For readers."""
         return " ".join([label(self.objective), *(f"{k}={word(v)}" for k, v in self.options)])
@@ -71,7 +80,7 @@ def method(text: str) -> Method:
         if option in given:
             raise ValueError(f"method {text!r} holds {option} twice")
         given[option] = value_of(value)
-    return _method(objective, given)
+    return _method(objective, current_options(given))
 
 
 def methods(given: str | Sequence[str], least: int = 2) -> tuple[Method, ...]:

@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 
 from tpo.llm.comparison.method import Method, methods
 from tpo.llm.comparison.tuning import FIRST_SEED, Tuning, tuning
-from tpo.llm.runs.recipe import Recipe, as_it_was, flags, recipe
+from tpo.llm.runs.earlier_runs import recorded
+from tpo.llm.runs.recipe import Recipe, flags, recipe
 from tpo.storage.files import read_json
 
 BATCHES = 100
@@ -99,7 +100,7 @@ class Plan:
 
     def run(self, method: Method, seed: int, settled: Method | None = None) -> Run:
         """A method with one of the seeds; `settled` is the method with the value that tuning found."""
-        out = str(self.folder / f"{method.folder}-seed{seed}")
+        out = str(_folder(self.folder, method, seed))
         own = (settled or method).applied(self.recipe)
         return Run(method, replace(own, seed=seed, out=out))
 
@@ -116,7 +117,7 @@ class Plan:
         own = replace(own, batches=self.tuning.batches or own.batches)
         place = self.folder / "tuning"
         return [
-            Run(tried, replace(own, seed=seed, out=str(place / f"{tried.folder}-seed{seed}")), True)
+            Run(tried, replace(own, seed=seed, out=str(_folder(place, tried, seed))), True)
             for seed in self.trial_seeds
         ]
 
@@ -137,6 +138,12 @@ class Plan:
         return f"{words} {self.tuning.flags}" if self.tuning else words
 
 
+def _folder(place: Path, method: Method, seed: int) -> Path:
+    """The folder of a method's seed; that of an earlier version if it is there."""
+    former = place / f"{method.former_folder}-seed{seed}"
+    return former if former.exists() else place / f"{method.folder}-seed{seed}"
+
+
 def read(folder: Path) -> Plan:
     """The plan of a folder; a clear error where it holds none."""
     noted = read_json(folder / "comparison.json")
@@ -145,7 +152,7 @@ def read(folder: Path) -> Plan:
             f"{folder} holds no comparison: run tpo train --compare tpo,grpo --out {folder}"
         )
     found = noted["plan"]
-    own = Recipe(**{**as_it_was(found["recipe"]), "out": str(folder)})
+    own = Recipe(**{**recorded(found["recipe"]), "out": str(folder)})
     return Plan(own, methods(found["methods"], least=1), found["seeds"], tuning(found["tuning"]))
 
 

@@ -18,7 +18,7 @@ from tpo.llm.comparison.plan import Plan, Run
 from tpo.llm.comparison.summary import summary, write_curves
 from tpo.llm.runs import models
 from tpo.llm.runs.folders import check_comparison
-from tpo.llm.runs.recipe import is_main, processes
+from tpo.llm.runs.launch import is_main, processes
 from tpo.storage.files import write_json
 
 

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from tpo.llm.comparison.method import Method, value_of, word
+from tpo.storage.former_names import FORMER_OPTIONS
 
 FIRST_SEED = 10_000
-"""How far the seeds of tuning lie behind the reported ones."""
+"""Added to a reported seed for a seed of tuning."""
 SEEDS = 2
-"""Of tuning: one alone has chosen values at which other seeds fell."""
+"""Seeds of tuning. A value chosen by one seed alone made other seeds collapse."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +71,8 @@ def tuning(given: Mapping[str, Any]) -> Tuning | None:
         if extra:
             raise ValueError(f"{extra[0]} says how to tune, but not what: give --tune too")
         return None
-    option, values = _grid(given["tune"])
+    name, values = _grid(given["tune"])
+    option = FORMER_OPTIONS.get(name, name)
     return Tuning(
         option, tuple(values), given.get("tune_seeds", SEEDS), given.get("tune_batches", 0)
     )

@@ -16,6 +16,7 @@ from tpo.llm.comparison.plan import Plan, Run
 from tpo.llm.comparison.pool import no_memory
 from tpo.llm.comparison.run_log import Record
 from tpo.storage.files import read_json, write_json
+from tpo.storage.former_names import current_method
 
 TRY_AGAIN = ("Lost", "MemoryError", "OSError", "OutOfMemoryError")
 """Failures that say nothing about the value, as a full GPU does not: the method waits for --resume."""
@@ -25,7 +26,7 @@ def settled(plan: Plan) -> dict[Method, Method]:
     """Each method that has its value, with it; without tuning every method as it is."""
     if plan.tuning is None:
         return {method: method for method in plan.methods}
-    option, noted = plan.tuning.option, read_json(plan.folder / "tuning.json") or {}
+    option, noted = plan.tuning.option, _noted(plan)
     return {m: m.with_option(option, noted[m.name]) for m in plan.methods if m.name in noted}
 
 
@@ -38,7 +39,7 @@ def trials(plan: Plan, method: Method) -> list[Run]:
 def settle(plan: Plan, method: Method) -> bool:
     """Note the best value once all are tried; whether the method has one."""
     assert plan.tuning is not None
-    noted = read_json(plan.folder / "tuning.json") or {}
+    noted = _noted(plan)
     if method.name in noted:
         return True
     tried = {m: [Record.read(run) for run in plan.trials(m)] for m in plan.tuning.tried(method)}
@@ -51,6 +52,12 @@ def settle(plan: Plan, method: Method) -> bool:
     value = dict(best.options)[plan.tuning.option]
     write_json(plan.folder / "tuning.json", {**noted, method.name: value})
     return True
+
+
+def _noted(plan: Plan) -> dict[str, Any]:
+    """The value of each method that is settled, by the method's current name."""
+    noted = read_json(plan.folder / "tuning.json") or {}
+    return {current_method(name): value for name, value in noted.items()}
 
 
 def _waits(one: Record) -> bool:

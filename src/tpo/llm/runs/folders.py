@@ -1,4 +1,4 @@
-"""What a run's or a comparison's folder holds already; read before anything heavy is imported."""
+"""Checks of the folder of a run or a comparison, before anything heavy is imported."""
 
 from __future__ import annotations
 
@@ -6,17 +6,21 @@ from pathlib import Path
 from typing import Any
 
 from tpo.llm.comparison.plan import Plan
-from tpo.llm.runs.recipe import Recipe, as_it_was, changed, is_main
+from tpo.llm.comparison.tuning import tuning
+from tpo.llm.runs.earlier_runs import changed, recorded
+from tpo.llm.runs.launch import is_main
+from tpo.llm.runs.recipe import Recipe
 from tpo.storage.files import read_json
+from tpo.storage.former_names import current_method
 
 
-def asked(recipe: Recipe) -> dict[str, Any]:
-    """What recipe.json holds."""
+def recipe_json(recipe: Recipe) -> dict[str, Any]:
+    """The content of recipe.json."""
     return {k: v for k, v in recipe.plain().items() if k != "out"}
 
 
 def check_folder(recipe: Recipe, out: Path, resume: bool) -> None:
-    """An earlier run of another recipe, or without `resume`, is left alone."""
+    """Refuse a folder with a run of another recipe, or with any run unless `resume` is set."""
     if (out / "comparison.json").exists():
         raise ValueError(
             f"{out} holds a comparison: choose another --out for a single run, or add --compare"
@@ -32,9 +36,9 @@ def check_folder(recipe: Recipe, out: Path, resume: bool) -> None:
         raise ValueError(
             f"{out} holds a run already: add --resume to go on, or choose another --out"
         )
-    other = changed(before, asked(recipe))
+    other = changed(before, recipe_json(recipe))
     if other:
-        was = as_it_was(before)
+        was = recorded(before)
         raise ValueError(
             f"{out} was started with another {', '.join(other)} "
             f"({', '.join(repr(was.get(k)) for k in other)}): give the same, or another --out"
@@ -42,9 +46,9 @@ def check_folder(recipe: Recipe, out: Path, resume: bool) -> None:
 
 
 def check_comparison(plan: Plan, resume: bool) -> list[str]:
-    """An earlier comparison with another recipe, or without `resume`, is left alone.
+    """Refuse a folder with another comparison, or with any comparison unless `resume` is set.
 
-    What it holds that the plan leaves out is returned.
+    Returns the methods and seeds that the folder holds and the plan leaves out.
     """
     if not is_main():
         return []
@@ -64,11 +68,12 @@ def check_comparison(plan: Plan, resume: bool) -> list[str]:
         )
     now = plan.plain()
     other = changed(before["plan"]["recipe"], now["recipe"])
-    other += ["tune"] if now["tuning"] != before["plan"]["tuning"] else []
+    other += ["tune"] if tuning(before["plan"]["tuning"]) != plan.tuning else []
     if other:
         raise ValueError(
             f"{folder} holds a comparison with another {', '.join(other)}: give the same, or another --out"
         )
-    left = [name for name in before["plan"]["methods"] if name not in now["methods"]]
+    earlier = [current_method(name) for name in before["plan"]["methods"]]
+    left = [name for name in earlier if name not in now["methods"]]
     fewer = before["plan"]["seeds"] - plan.seeds
     return left + ([f"the last {fewer} of {before['plan']['seeds']} seeds"] if fewer > 0 else [])

@@ -9,7 +9,8 @@ from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 from tpo.llm.runs.evaluation import Evaluation
-from tpo.llm.runs.recipe import Recipe, processes
+from tpo.llm.runs.launch import processes
+from tpo.llm.runs.recipe import Recipe
 from tpo.llm.runs.train import get_ready
 
 SHOWN = 30

@@ -11,8 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tpo.checks import close_match
+from tpo.llm.runs.launch import processes
 from tpo.llm.tasks import OPTIONS
 from tpo.llm.tasks import kind as kind_of_task
+from tpo.storage.former_names import current_options
 
 if TYPE_CHECKING:
     from tpo.llm.trl.config import TargetPolicyConfig
@@ -24,7 +26,7 @@ PRESETS: dict[str, dict[str, Any]] = {
 """`paper` is the recipe of arXiv 2604.06159 for language models; `small` is for one small machine."""
 
 PAPER_BY_TASK = {"gsm8k": {"lora": 32, "beta": 1e-3}}
-"""What the paper adds for a task."""
+"""The paper's own options for a task."""
 
 
 @dataclass(frozen=True)
@@ -41,21 +43,21 @@ class Recipe:
     objective_options: dict[str, Any] = field(default_factory=dict)
     learning_rate: float = 1e-5
     max_grad_norm: float = 1.0
-    """a longer gradient is cut to it, in the units of the objective's loss; 0: none is"""
+    """gradient-norm clip; 0 disables"""
     skip_zero_gradient: bool = True
-    """skip a step whose gradient is zero; else Adam's momentum moves the policy there"""
+    """skip a step whose gradient is zero; otherwise Adam's momentum moves the policy"""
     prompts: int = 16
     """per rollout batch"""
     group_size: int = 16
     epochs: int = 1
-    """passes over a rollout batch"""
+    """per rollout batch (TRL's num_iterations)"""
     steps: int = 100
-    """optimiser steps, one for each pass over a rollout batch"""
+    """optimiser steps, one per epoch of a rollout batch"""
     batches: int = 0
-    """rollout batches; where given, steps, eval_every and save_every follow from it, whatever the epochs"""
+    """rollout batches. If given, steps is batches x epochs, and eval_every and save_every count batches"""
     micro_batch: int | None = None
     """completions per forward and backward pass and device. None or "auto": on a GPU the most whole groups that
-    fit the free memory, measured at the first step; on a CPU, where more gain nothing, one group"""
+    fit the free memory, measured at the first step; on a CPU one group, since more save no time there"""
     max_tokens: int = 256
     temperature: float = 1.0
     beta: float = 0.0
@@ -77,7 +79,7 @@ class Recipe:
     eval_kl: bool = False
     """whether the last evaluation measures how far the model moved from its start"""
     save_every: int = 50
-    """counted like eval_every; 0 keeps no checkpoint, and an interrupted run starts anew"""
+    """counted like eval_every; 0 keeps no checkpoint, and an interrupted run starts again"""
     discard_model: bool = False
     """keep logs and results only"""
     timeout: float = 10.0
@@ -127,12 +129,12 @@ class Recipe:
             )
 
     def in_steps(self, n: int) -> int:
-        """Optimiser steps in n of what the budget counts: steps, or rollout batches."""
+        """Optimiser steps in n steps or, if the budget is in rollout batches, in n batches."""
         return n * self.epochs if self.batches else n
 
     @property
     def checkpoints(self) -> Path:
-        """Where an interrupted run may go on from."""
+        """The folder that an interrupted run resumes from."""
         return Path(self.trl.get("output_dir") or Path(self.out) / "checkpoints")
 
     @property
@@ -142,7 +144,7 @@ class Recipe:
 
     @property
     def own_batching(self) -> bool:
-        """Whether `trl` or the launcher decides how a batch is split: micro_batch auto is one group then."""
+        """Whether `trl` or the launcher splits the batch; micro_batch "auto" is then one group."""
         sharded = any(f"ACCELERATE_USE_{name}" in os.environ for name in ("FSDP", "DEEPSPEED"))
         return sharded or any(name in self.trl for name in OWN_BATCHING)
 
@@ -167,14 +169,14 @@ OWN_BATCHING = (
     "generation_batch_size", "micro_batch", "deepspeed", "fsdp", "fsdp_config", "parallelism_config",
     "use_liger_kernel",
 )  # fmt: skip
-"""Options of TRL with which micro-batches are not measured."""
+"""Options of TRL that switch off the measured micro-batch."""
 
 
 def recipe(
     given: Mapping[str, Any], file: Mapping[str, Any] | None = None, preset: str | None = None
 ) -> Recipe:
-    """A recipe from a preset (paper, where neither names one), over it a file's values, then the given ones."""
-    chosen = {**(file or {}), **given}
+    """A recipe from a preset (default `paper`); a file's values override it, and `given` overrides both."""
+    chosen = {**renamed(file or {}), **renamed(given)}
     preset = preset or chosen.get("preset", "paper")
     chosen.pop("preset", None)
     if preset not in PRESETS:
@@ -189,7 +191,7 @@ def recipe(
             raise ValueError(f"{name} is missing: give --{name}, or {name}: in the file")
     if chosen.get("batches") and "steps" in chosen:
         raise ValueError(
-            f"steps is {chosen['steps']} and batches {chosen['batches']}: give one of them; "
+            f"steps is {chosen['steps']} and batches is {chosen['batches']}: give one of them; "
             "steps is batches x epochs"
         )
     made = Recipe(**{name: typed(name, value) for name, value in chosen.items()})
@@ -197,8 +199,15 @@ def recipe(
     return made
 
 
+def renamed(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Options of a recipe with former names replaced, those of the objective and of TRL included."""
+    found = current_options(options)
+    tables = {k: found[k] for k in ("objective_options", "trl") if isinstance(found.get(k), dict)}
+    return found | {name: current_options(table) for name, table in tables.items()}
+
+
 def _check_task_options(made: Recipe) -> None:
-    """What a task does not take is refused, not ignored."""
+    """An option that the task does not take is an error."""
     own = OPTIONS.get(kind_of_task(made.task) or "")
     for name in dict.fromkeys(name for names in OPTIONS.values() for name in names):
         value = getattr(made, name)
@@ -210,7 +219,7 @@ def _check_task_options(made: Recipe) -> None:
 
 
 def typed(name: str, value: Any) -> Any:
-    """The value as its option takes it."""
+    """The value in the type of its option."""
     if name == "micro_batch" and value == "auto":
         return None
     kind, optional = _KINDS[name]
@@ -238,9 +247,9 @@ _KINDS = {
     f.name: (str(f.type).partition(" ")[0].partition("[")[0], "None" in str(f.type))
     for f in fields(Recipe)
 }
-"""int, float, str, bool or dict for each option, and whether it may be left open."""
+"""The type of each option (int, float, str, bool or dict), and whether it may be None."""
 _USUAL = {f.name: f.default for f in fields(Recipe)}
-"""What an option is where nothing is said."""
+"""The default of each option."""
 _WORDS = {
     "int": "a whole number",
     "float": "a number",
@@ -250,28 +259,8 @@ _WORDS = {
 }
 
 
-def changed(before: Mapping[str, Any], asked: Mapping[str, Any]) -> list[str]:
-    """The options that decide a run and are not what they were when it was started.
-
-    One that there was not yet had its default, or what `as_it_was` says.
-    """
-    was = {**_USUAL, **as_it_was(before)}
-    return [k for k in asked if asked[k] != was[k] and k not in MAY_CHANGE]
-
-
-def as_it_was(noted: Mapping[str, Any]) -> dict[str, Any]:
-    """What an earlier run noted of its recipe, with options that were added since and changed what runs do."""
-    return {"skip_zero_gradient": False, **noted}
-
-
-MAY_CHANGE = (
-    "out", "samples", "report_to", "scorers", "timeout", "save_every", "discard_model",
-)  # fmt: skip
-"""Options that a run may be resumed with another value of."""
-
-
 def flags(chosen: Recipe) -> str:
-    """The flags that make this recipe again, its folder aside."""
+    """The flags of `tpo train` for this recipe, without its folder."""
     usual = recipe({"model": chosen.model, "task": chosen.task}).plain()
     implied = ("out", "objective", "steps") if chosen.batches else ("out", "objective")
     words = []
@@ -284,7 +273,7 @@ def flags(chosen: Recipe) -> str:
 
 
 def refuse_unknown(chosen: Iterable[str], more: Iterable[str] = ()) -> None:
-    """Raise for a name that is no option of a recipe, and none of more that are known here."""
+    """An unknown option of a recipe is an error; `more` are further names that are known."""
     names = [*(f.name for f in fields(Recipe)), "preset", *more]
     for name in chosen:
         if name not in names:
@@ -301,17 +290,7 @@ def read_yaml(path: str) -> dict[str, Any]:
     try:
         found = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
     except yaml.YAMLError as error:
-        raise ValueError(f"{path} is no YAML: {error}") from None
+        raise ValueError(f"{path} is not valid YAML: {error}") from None
     if not isinstance(found, dict):
         raise ValueError(f"{path} holds a {type(found).__name__}, expected option: value lines")
     return found
-
-
-def is_main() -> bool:
-    """Whether this process is the first of those that `torchrun` started, or the only one."""
-    return int(os.environ.get("RANK", "0")) == 0
-
-
-def processes() -> int:
-    """How many `torchrun` started."""
-    return int(os.environ.get("WORLD_SIZE", "1"))

@@ -28,7 +28,7 @@ from tpo.llm.runs import models
 from tpo.llm.runs.artifacts import last_checkpoint, read_lines, write_lines
 from tpo.llm.runs.costs import account
 from tpo.llm.runs.evaluation import Evaluation, NothingScoredError, as_text, check_scored, evaluate
-from tpo.llm.runs.folders import asked, check_folder
+from tpo.llm.runs.folders import check_folder, recipe_json
 from tpo.llm.runs.model_card import card
 from tpo.llm.runs.progress import Progress
 from tpo.llm.runs.recipe import Recipe
@@ -58,7 +58,7 @@ def train(
     ready = get_ready(recipe, base or out / "base")
     trainer = ready.trainer
     if trainer.accelerator.is_main_process:
-        write_json(out / "recipe.json", asked(recipe))
+        write_json(out / "recipe.json", recipe_json(recipe))
     _keep_micro_batch(trainer, out, quiet)
     trainer.remove_callback(PrinterCallback)
     progress = Progress(trainer, out, recipe.samples, quiet)

@@ -10,7 +10,8 @@ from typing import Any
 import torch
 
 from tpo.checks import close_match
-from tpo.llm.runs.recipe import Recipe, processes
+from tpo.llm.runs.launch import processes
+from tpo.llm.runs.recipe import Recipe
 from tpo.llm.trl.config import TargetPolicyConfig
 
 LOGGERS = {

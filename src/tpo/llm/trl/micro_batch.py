@@ -137,7 +137,9 @@ class MicroBatch:
         trainer = self.trainer
         plain = trainer.accelerator.unwrap_model(trainer.model)
         try:
-            trainer.log_probs.of_batch(plain, batch, compute_entropy=True)[0].float().sum().backward()
+            trainer.log_probs.of_batch(plain, batch, compute_entropy=True)[
+                0
+            ].float().sum().backward()
         finally:
             for parameter in plain.parameters():
                 parameter.grad = None

@@ -74,7 +74,7 @@ class SkipSteps(TrainerCallback):  # type: ignore[misc]
     def _broken_and_moving(self) -> tuple[bool, bool]:
         """Whether a gradient of any rank is not finite, and whether one is not zero.
 
-        Without an informative group, epochs after the first may leave a gradient of rounding errors: that is zero.
+        Without an informative group, later epochs may have a gradient of rounding errors: it counts as zero.
         """
         accelerator = self.trainer.accelerator
         gradients = [p.grad for p in self.trainer.model.parameters() if p.grad is not None]

@@ -16,6 +16,7 @@ from tpo.checks import close_match
 from tpo.llm.objective_options import chosen
 from tpo.llm.runs.recipe import of_kind
 from tpo.objectives import Objective
+from tpo.storage.former_names import current_options
 
 SECTION = "trainer.v1.tpo"
 PLUGIN = "tpo.llm.verl.plugin"
@@ -79,6 +80,7 @@ def read(config: DictConfig) -> Settings:
     given = {} if found is None else OmegaConf.to_container(found, resolve=True)
     if not isinstance(given, dict):
         raise ValueError(f"{SECTION} is {given!r}, expected option: value lines")
+    given = current_options(given)
     names = [f.name for f in fields(Settings)]
     for name in given:
         if name not in names:
