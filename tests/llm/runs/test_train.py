@@ -329,10 +329,10 @@ def test_what_stopped_says_how_to_resume(place: Path, capsys: pytest.CaptureFixt
     )
     (place / "run/comparison.json").write_text("{}")
     assert _how_to_resume_comparison(plan).endswith(
-        "go on from their last checkpoint, if there is one"
+        "resume from their last checkpoint, if there is one"
     )
     short = replace(plan, recipe=replace(chosen, batches=40))
-    assert _how_to_resume_comparison(short).endswith("goes on; runs under way start again")
+    assert _how_to_resume_comparison(short).endswith("continues; unfinished runs start again")
     elsewhere = replace(chosen, trl={"output_dir": str(place / "scratch")})
     assert elsewhere.config().output_dir == str(elsewhere.checkpoints) == str(place / "scratch")
     with pytest.raises(ValueError, match="holds a comparison: choose another --out"):
