@@ -215,7 +215,7 @@ def test_whose_probabilities_make_the_expected_baseline(baseline):
         cell.task,
         contexts,
         jax.random.key(3),
-        judges=learner._judges(state, actor),
+        baseline_params=learner._baseline_params(state, actor),
     )
 
     def probabilities(params):
