@@ -4,7 +4,7 @@ import argparse
 
 import pytest
 
-from tpo.cli import compare, demo, run, studies, study_display
+from tpo.cli import compare, run, studies, study_display
 from tpo.reports.summary import summarise
 
 
@@ -73,33 +73,6 @@ def test_compare_ranks_what_was_run_from_the_lowest_error(store_dir, capsys):
     rows = next(s for s in summarise(store_dir) if s["name"] == "compare")["table"]["rows"]
     assert {row["method"] for row in rows} == {"TPO", "DG"}
     assert rows[0]["last100"] <= rows[1]["last100"]
-
-
-def test_the_demo_ends_with_its_table_and_the_report(store_dir, capsys):
-    assert call(demo, "demo", "--scale", "smoke", "--out", str(store_dir)) == 0
-    out = capsys.readouterr().out
-    assert "Head to head on a sparse reward" in out
-    assert (store_dir / "report.html").is_file()
-    assert "report.html" in out
-
-
-def test_rows_follow_a_run():
-    import numpy as np
-
-    row = demo.Row(100)
-    assert row.cells == ("", "waiting", "")
-    row.take(20, {"error": np.array([[1.0] * 10 + [0.05] * 10, [1.0] * 20])})
-    assert row.cells[0] == "52.5%"
-    assert row.cells[2] == "1 of 2"
-
-
-def test_plain_lines_come_ten_to_a_run():
-    row = demo.Row(50)
-    told = []
-    for episode in range(1, 51):
-        row.episode = episode
-        told += [episode] if row.due() else []
-    assert told == list(range(5, 51, 5))
 
 
 def test_the_newest_error_skips_what_was_not_measured():

@@ -38,6 +38,9 @@ def _add_study_flags(command: argparse.ArgumentParser) -> None:
         help="a part of the study's grid, such as H=7 or K=4,8",
     )
     command.add_argument("--seeds", type=int, help="number of seeds (default: the study's, or 1)")
+    command.add_argument(
+        "--seed-offset", type=int, default=0, metavar="N", help="first seed (default 0)"
+    )
 
 
 def _add_cell_flags(command: argparse.ArgumentParser) -> None:
@@ -134,7 +137,9 @@ def _cell(name: str, args: argparse.Namespace) -> Cell:
     cell = Cell(
         task,
         method(name, task.length, args.group_size, args.epochs),
-        Budget(args.batch, args.episodes, 1 if args.seeds is None else args.seeds),
+        Budget(
+            args.batch, args.episodes, 1 if args.seeds is None else args.seeds, args.seed_offset
+        ),
         Optimiser(optimiser, args.learning_rate),
         staleness=Staleness(args.delay, anchor="learner" if name == "tpo" else "actor"),
         measures=Measures(args.evaluate_every),

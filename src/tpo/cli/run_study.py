@@ -51,7 +51,10 @@ def requests_of(args: argparse.Namespace) -> list[Request]:
         chosen = [studies.get_study(args.study)]
     methods = tuple(args.methods.split(",")) if args.methods else ()
     scale = args.scale or "quick"
-    requests = [Request(one, scale, args.seeds, methods, pairs(args.only)) for one in chosen]
+    requests = [
+        Request(one, scale, args.seeds, methods, pairs(args.only), args.seed_offset)
+        for one in chosen
+    ]
     for request in requests:
         plan(request)
     return requests

@@ -14,6 +14,7 @@ from tpo.lab.studies import manifest
 from tpo.lab.studies.builders import BUILDERS, Job
 from tpo.lab.studies.method_specs import fitting_objectives, label
 from tpo.lab.studies.study import Study
+from tpo.lab.training import Cell
 from tpo.storage.store import Store
 
 
@@ -26,11 +27,17 @@ class Request:
     seeds: int | None = None
     methods: tuple[str, ...] = ()
     only: Mapping[str, str] | None = None
+    first_seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.first_seed < 0:
+            raise ValueError(f"--seed-offset is {self.first_seed}, expected 0 or more")
 
     def command(self) -> str:
         """The equivalent command."""
         words = ["tpo", "run", self.study.name, "--scale", self.scale]
         words += ["--seeds", str(self.seeds)] if self.seeds else []
+        words += ["--seed-offset", str(self.first_seed)] if self.first_seed else []
         words += ["--methods", ",".join(self.methods)] if self.methods else []
         words += [f"--only {key}={value}" for key, value in (self.only or {}).items()]
         return " ".join(words)
@@ -52,6 +59,10 @@ class PlannedJob:
     @property
     def seeds(self) -> int:
         return self._budget("seeds")
+
+    @property
+    def first_seed(self) -> int:
+        return int(getattr(getattr(self.job, "budget", None), "first_seed", 0))
 
     @property
     def episodes(self) -> int:
@@ -82,11 +93,22 @@ def plan(request: Request) -> list[PlannedJob]:
             coords,
             method,
             label(method, study.labels),
-            build(scale.settings_at(study, coords), method),
+            _from_seed(request, build(scale.settings_at(study, coords), method)),
         )
         for coords in study.coordinates(scale, request.only)
         for method in methods
     ]
+
+
+def _from_seed(request: Request, job: Job) -> Job:
+    """The job with the first seed of the request."""
+    if not request.first_seed:
+        return job
+    if not isinstance(job, Cell):
+        raise ValueError(
+            f"--seed-offset is {request.first_seed}, and {request.study.name} trains nothing: omit it"
+        )
+    return replace(job, budget=replace(job.budget, first_seed=request.first_seed))
 
 
 def run(
@@ -126,6 +148,6 @@ def write_manifest(request: Request, jobs: Sequence[PlannedJob], folder: Path, d
         command=request.command(),
         settings={**study.settings, **scale.settings, "seeds": seeds, "episodes": scale.episodes},
         parts=tuple(planned.planned_cell for planned in jobs),
-        provenance=manifest.provenance(seeds, device),
+        provenance=manifest.provenance(request.first_seed, seeds, device),
     )
     manifest.write(folder, wanted.joined(manifest.read(folder, study.name)))

@@ -183,9 +183,11 @@ class Scheduler:
 
     def _write_cost(self, shared_job: SharedJob) -> None:
         """Write the cost so far, and the code and machine of the last step."""
+        planned = shared_job.planned[0]
+        device = self.machine().device
         found = {
             "seconds": round(cost(self.store.folder, shared_job.key) + shared_job.seconds, 3),
-            "provenance": manifest.provenance(shared_job.planned[0].seeds, self.machine().device),
+            "provenance": manifest.provenance(planned.first_seed, planned.seeds, device),
         }
         write_json(self.store.folder / shared_job.key / "cost.json", found)
         shared_job.seconds = 0.0

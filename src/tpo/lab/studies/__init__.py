@@ -39,6 +39,7 @@ for _study in (
     *dense.LATER_STUDIES,
     *bandits.TALK_STUDIES,
     *terminal.EXTRA_STUDIES,
+    *dense.EXTRA_STUDIES,
 ):
     register(_study)
 

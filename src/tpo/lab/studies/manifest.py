@@ -94,12 +94,12 @@ def read_all(folder: Path) -> list[Manifest]:
     return found
 
 
-def provenance(seeds: int, device: str) -> dict[str, Any]:
+def provenance(first_seed: int, seeds: int, device: str) -> dict[str, Any]:
     """What a reader needs to run it again: code, versions, machine, seeds, day."""
     return {
         "commit": commit(),
         "versions": versions(PACKAGES),
         "device": device,
-        "seeds": f"0..{seeds - 1}",
+        "seeds": f"{first_seed}..{first_seed + seeds - 1}",
         "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d"),
     }

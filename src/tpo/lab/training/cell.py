@@ -47,6 +47,8 @@ class Budget:
         for name in ("batch", "episodes", "seeds"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} is {getattr(self, name)}, expected at least 1")
+        if self.first_seed < 0:
+            raise ValueError(f"first_seed is {self.first_seed}, expected 0 or more")
 
 
 BASELINES = ("learner", "actor", "crossed")

@@ -258,27 +258,7 @@ COMPARE = Study(
     extra=True,
 )
 
-DEMO = Study(
-    name="demo",
-    title="Head to head on a sparse reward",
-    source="Table 3 in small",
-    about=HOW
-    + SPARSE
-    + GROUPS
-    + " Shorter than the paper's: H = 5, where the methods part ways soonest.",
-    build="sequences",
-    methods=("tpo", "grpo", "ppo", "dg"),
-    settings={**SETTINGS, "H": 5},
-    scales={
-        "smoke": Scale(2, 4, TINY),
-        "quick": QUICK,
-        "full": Scale(20, 100),
-    },
-    claims=(Claim("TPO has the lowest error", "tpo"),),
-    extra=True,
-)
-
 STUDIES = (
     TERMINAL, ABLATIONS, GRADIENT_NORM, INFORMATIVE, GROUP_SIZE, MASKING, MULTI_EPOCH, EPOCHS,
 )  # fmt: skip
-EXTRA_STUDIES = (FADING, COMPARE, DEMO)
+EXTRA_STUDIES = (FADING, COMPARE)

@@ -1,0 +1,117 @@
+"""The demo: its table follows from the saved curves, its sentences from the table."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from support import ROOT
+from tpo.cli import demo
+from tpo.lab import studies
+from tpo.lab.execution import runner
+from tpo.reports.summary import summarise
+from tpo.storage.store import Store
+
+
+def result(label: str, *steps: int | None, episodes: int = 100) -> demo.Result:
+    """Seeds whose error drops from 30% to 0.1% after so many episodes, or never."""
+    errors = np.full((len(steps), episodes), 0.3)
+    for row, step in zip(errors, steps, strict=True):
+        row[len(row) if step is None else step - 1 :] = 0.001
+    return demo.Result(label, errors)
+
+
+def test_the_table_is_that_of_the_saved_curves(tmp_path: Path, capsys: Any) -> None:
+    import argparse
+
+    parser = argparse.ArgumentParser()
+    demo.add_parser(parser.add_subparsers())
+    words = ["demo", "--scale", "smoke", "--out", str(tmp_path), "--seed-offset", "5"]
+    args = parser.parse_args(words)
+    assert args.run(args) == 0
+    out = capsys.readouterr().out
+    (summary,) = summarise(tmp_path)
+    assert summary["provenance"]["seeds"] == "5..6"
+    assert [one["claim"] for one in summary["verdicts"]] == [
+        f"TPO reaches 1% error before {rival}" for rival in ("GRPO", "PPO", "DG")
+    ]
+    assert all(one["claim"] in out for one in summary["verdicts"])
+    jobs = runner.plan(runner.Request(studies.get_study("demo"), "smoke", first_seed=5))
+    for job in jobs:
+        curves = Store(tmp_path).curves(job.job.key)
+        assert curves is not None
+        (line,) = [x for x in out.splitlines() if x.startswith(f"│ {job.label} ")]
+        assert f"{curves['error'][:, -1:].mean():.1%}" in line
+    assert (tmp_path / "report.html").is_file()
+    assert f"Report: {tmp_path.resolve() / 'report.html'}" in out
+
+
+def test_steps_of_a_seed_that_never_gets_there_are_named_and_count_as_more_than_the_budget() -> (
+    None
+):
+    found = result("GRPO", None, 75, None, None)
+    assert found.steps.tolist() == [101, 75, 101, 101]
+    assert found.cells(100) == ("GRPO", "never (75 to never)", "1 of 4", "22.5%")
+    assert result("TPO", 56, 50, 55, 72).cells(100)[1] == "56 (50 to 72)"
+    assert result("PPO", None, None).cells(100)[1] == "never"
+
+
+def test_the_last_sentence() -> None:
+    found = [
+        result("TPO", 56, 50, 55, 72),
+        result("GRPO", None, 75, None, None),
+        result("DG", *[None] * 4),
+    ]
+    assert demo.conclusion(found, 100) == (
+        "Within 100 episodes TPO solves the task on 4 of 4 seeds, in a median of 56 episodes; "
+        "GRPO on 1, DG on 0."
+    )
+    assert demo.conclusion(found[::-1], 100).startswith(
+        "Within 100 episodes DG solves the task on 0 of 4 seeds; GRPO"
+    )
+
+
+def test_the_numbers_of_the_full_study_are_those_of_the_evidence() -> None:
+    """`vocab` with V = 2 is the demo's task with the paper's seeds and episodes."""
+    (vocab,) = (one for one in summarise(ROOT / "docs/evidence") if one["name"] == "vocab")
+    rows = [row for row in vocab["table"]["rows"] if row["coords"] == {"V": 2}]
+    steps = {row["method"]: row["steps_to_threshold"] for row in rows}
+    about = studies.get_study("demo").about
+    told = dict(re.findall(r"(\d+) (?:episodes )?of (TPO|DG|GRPO)\b", about))
+    assert {name: int(n) for n, name in told.items()} == {
+        "TPO": steps["TPO token"],
+        "DG": steps["DG"],
+        "GRPO": steps["GRPO token"],
+    }
+    assert "PPO does not reach it" in about
+    assert steps["PPO"] in (None, "never")
+
+
+def test_rows_follow_a_run() -> None:
+    row = demo.Row(100)
+    assert row.cells == ("", "waiting", "")
+    row.take(20, {"error": np.array([[1.0] * 10 + [0.005] * 10, [1.0] * 20])})
+    assert row.cells == ("49.8%", "█" * 12, "1 of 2")
+
+
+def test_plain_lines_come_ten_to_a_run() -> None:
+    row = demo.Row(50)
+    printed = []
+    for episode in range(1, 51):
+        row.episode = episode
+        printed += [episode] if row.due() else []
+    assert printed == list(range(5, 51, 5))
+
+
+def test_the_time_left_follows_from_the_episodes_so_far(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = demo.Clock(400, began=0.0)
+    monkeypatch.setattr(demo.time, "monotonic", lambda: 30.0)
+    assert clock.left(0) == "compiling"
+    assert clock.left(100) == "about 90 s left"
+
+
+def test_a_negative_seed_offset_is_refused() -> None:
+    with pytest.raises(ValueError, match="--seed-offset is -1, expected 0 or more"):
+        runner.Request(studies.get_study("demo"), first_seed=-1)
