@@ -1,4 +1,4 @@
-"""A made-up objective: fit TPO's target under the squared distance instead of cross-entropy."""
+"""An objective of your own: TPO's target, fitted under the squared distance instead of cross-entropy."""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -13,7 +13,7 @@ from tpo.objectives.target_matching import log_scores_of, probabilities
 class SquaredFit(tpo.Objective):
     """L = mean over contexts of ½Σ(p - q)², with q from any target objective.
 
-    Without `_coefficients` they come from automatic differentiation.
+    It defines no `_coefficients`, so the gradient comes from automatic differentiation.
     """
 
     traits: ClassVar[tpo.Traits] = tpo.Traits("target")

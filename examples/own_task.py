@@ -1,9 +1,9 @@
-"""Your own task in the lab, without touching the library: say whether a row of bits holds an odd number.
+"""A task of your own in the lab, without changing the library: is the number of set bits in a row odd?
 
     python examples/own_task.py
 
-A task is a frozen dataclass with the names of `tpo.lab.tasks.Task`. `register` gives it a name for stored
-results. Everything else (policy, rollouts, objectives, seeds, checkpoints) is the library's.
+A task is a frozen dataclass with the attributes and methods of `tpo.lab.tasks.Task`. `register` gives it a name
+for stored results. The library does the rest: policy, rollouts, objectives, seeds, checkpoints.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ register("parity", Parity)
 
 
 def main(episodes: int = 600) -> dict[str, float]:
-    """Train three methods on parity; the share of wrong answers over the last 50 episodes."""
+    """Train three methods on parity, and return each one's share of wrong answers in the last 50 episodes."""
     errors = {}
     for name in ("tpo", "dg", "pg"):
         cell = Cell(

@@ -6,7 +6,7 @@ import tpo
 
 torch.manual_seed(0)
 prompts, candidates, tokens = 4, 8, 6
-logits = torch.randn(prompts, candidates, tokens, 10, requires_grad=True)  # stands for a model
+logits = torch.randn(prompts, candidates, tokens, 10, requires_grad=True)  # in place of a model
 actions = torch.randint(10, (prompts, candidates, tokens, 1))
 scores = (torch.rand(prompts, candidates) < 0.3).float()
 

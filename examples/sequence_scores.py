@@ -1,8 +1,8 @@
 """What each sequence score learns on a tiny random model: `python examples/sequence_scores.py --seeds 3`.
 
 Four prompts of 8 completions of up to 24 tokens, rewarded by the share of words out of a quarter of the
-vocabulary; 60 optimiser steps, with one pass and with four over each rollout batch. A toy: it shows whether a
-signal gets through, no more.
+vocabulary; 60 optimiser steps, with one and with four epochs per batch (TRL's `num_iterations`). A toy: it
+shows whether a score learns at all, no more.
 """
 
 from __future__ import annotations
@@ -32,31 +32,31 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--steps", type=int, default=60)
-    parser.add_argument("--passes", type=int, nargs="*", default=[1, 4])
+    parser.add_argument("--epochs", type=int, nargs="*", default=[1, 4], help="epochs per batch")
     parser.add_argument("--learning-rate", type=float, default=1e-3)
     args = parser.parse_args(arguments)
-    print(f"{'':16}{'passes':>7}{'effective of 8':>16}{'start':>8}{'end':>8}   each seed")
-    for passes in args.passes:
+    print(f"{'':16}{'epochs':>7}{'effective of 8':>16}{'start':>8}{'end':>8}   each seed")
+    for epochs in args.epochs:
         for name, options in METHODS.items():
             own = {"learning_rate": args.learning_rate, **options}
-            runs = [run(seed, args.steps, passes, own) for seed in range(args.seeds)]
+            runs = [run(seed, args.steps, epochs, own) for seed in range(args.seeds)]
             start, end, effective = (statistics.mean(column) for column in zip(*runs, strict=True))
             each = " ".join(f"{r[1]:.2f}" for r in runs)
             print(
-                f"{name:16}{passes:>7}{effective:>16.1f}{start:>8.2f}{end:>8.2f}   {each}",
+                f"{name:16}{epochs:>7}{effective:>16.1f}{start:>8.2f}{end:>8.2f}   {each}",
                 flush=True,
             )
     return 0
 
 
-def run(seed: int, steps: int, passes: int, options: dict[str, Any]) -> tuple[float, float, float]:
+def run(seed: int, steps: int, epochs: int, options: dict[str, Any]) -> tuple[float, float, float]:
     """Reward of the first batch and of the last ten steps, effective candidates in the first batch."""
     from datasets import Dataset
 
     from tpo.llm import TargetPolicyConfig, TargetPolicyTrainer
 
     config = tiny_llm.options(
-        num_iterations=passes,
+        num_iterations=epochs,
         max_completion_length=24,
         lr_scheduler_type="constant",
         disable_tqdm=True,
@@ -77,7 +77,7 @@ def run(seed: int, steps: int, passes: int, options: dict[str, Any]) -> tuple[fl
         trainer.train()
     rows = [row for row in trainer.state.log_history if "reward" in row]
     rewards = [row["reward"] for row in rows]
-    few = max(1, 10 // passes)
+    few = max(1, 10 // epochs)
     effective = rows[0].get("target/effective_candidates", float("nan"))
     return statistics.mean(rewards[:1]), statistics.mean(rewards[-few:]), effective
 

@@ -1,13 +1,13 @@
-r"""A language model for a laptop: 0.9M parameters that know the form of an answer, not the answer.
+r"""Make a language model for a laptop: 0.9M parameters, pretrained on the form of answers, not their content.
 
-It learns by imitation to answer "Reverse the letters. abcde" with those letters in random order, so that one
-sample in 120 is right by luck, and the rest is left to reinforcement learning. Two minutes on one core:
+The script trains it to answer "Reverse the letters. abcde" with those letters in random order. So one sample in
+120 is right by chance, and reinforcement learning has to do the rest. It takes two minutes on one core:
 
     python examples/small_model.py small
     tpo train --model small --task toy:reverse --task-options '{"length": 5, "examples": 0}' --max-tokens 8 \
         --micro-batch 256 --batches 75 --learning-rate 1e-4 --compare tpo:epochs=4,grpo:epochs=4
 
-With 4 letters, two more or less, some questions are easy and some hard, as in real data:
+With 2 to 6 letters some questions are easy and some are hard, as in real data:
 
     python examples/small_model.py mixed --letters 4 --spread 2 --steps 1600
     tpo train --model mixed --task toy:reverse --task-options '{"length": 4, "spread": 2, "examples": 0}' ...
@@ -32,7 +32,7 @@ TEMPLATE = (
 
 
 def tokenizer() -> PreTrainedTokenizerFast:
-    """A letter is a token, and so is the question."""
+    """A tokenizer with one token for each letter, and one for the question."""
     known = dict.fromkeys(["<pad>", END, USER, BOT, " ", QUESTION, *LETTERS])
     inner = Tokenizer(models.WordLevel({x: i for i, x in enumerate(known)}, unk_token="<pad>"))
     parts = "|".join([USER, BOT, END, QUESTION.replace(".", r"\."), "."])
@@ -48,7 +48,7 @@ def tokenizer() -> PreTrainedTokenizerFast:
 
 
 def examples(draw: Random, letters: int, spread: int) -> list[tuple[str, str]]:
-    """Questions of one length, and their letters in random order."""
+    """A batch of questions of one length, each with its letters in random order as the answer."""
     letters = about(draw, letters, spread)
     asked = [reverse(draw, letters)[0] for _ in range(BATCH)]
     shuffled = ["".join(draw.sample(x, letters)) for x in asked]
@@ -73,25 +73,25 @@ def main(folder: str, letters: int, spread: int, steps: int) -> None:
         )
     )
     optimizer = torch.optim.AdamW(model.parameters(), RATE)
-    falling = torch.optim.lr_scheduler.LambdaLR(
+    schedule = torch.optim.lr_scheduler.LambdaLR(
         optimizer, lambda i: min(1, (i + 1) / 100) * (1.02 - i / steps)
     )
     for i in range(steps):
         asked = examples(draw, letters, spread)
         ids = torch.tensor([tok.encode(q + a) for q, a in asked])
         labels = ids.clone()
-        labels[:, : len(tok.encode(asked[0][0]))] = -100  # the question is not learned
+        labels[:, : len(tok.encode(asked[0][0]))] = -100  # no loss on the question
         loss = model(input_ids=ids, labels=labels).loss
         optimizer.zero_grad()
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
-        falling.step()
+        schedule.step()
         if i % 100 == 0 or i == steps - 1:
             print(f"step {i + 1}/{steps}  loss {loss.item():.3f}", flush=True)
     model.save_pretrained(folder)
     tok.save_pretrained(folder)
-    print(f"{sum(p.numel() for p in model.parameters()):,} parameters are in {folder}")
+    print(f"{sum(p.numel() for p in model.parameters()):,} parameters in {folder}")
 
 
 if __name__ == "__main__":

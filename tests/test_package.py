@@ -53,7 +53,7 @@ def test_no_machine_or_private_traces() -> None:
 def test_examples_run(path: Path, tmp_path: Path) -> None:
     short = {  # two steps instead of two minutes
         "small_model": ["small", "--steps", "2"],
-        "sequence_scores": ["--seeds", "1", "--steps", "2", "--passes", "1"],
+        "sequence_scores": ["--seeds", "1", "--steps", "2", "--epochs", "1"],
     }
     command = [sys.executable, str(path), *short.get(path.stem, [])]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)

@@ -1,4 +1,4 @@
-"""Target policy optimization: every objective of group-based RL, once, for NumPy, JAX and torch."""
+"""Target policy optimization, and the other objectives of group-based RL, for NumPy, JAX and torch."""
 
 from tpo import diagnostics
 from tpo.groups import Groups, standardize

@@ -1,7 +1,7 @@
-"""The one door to NumPy, JAX and torch: an objective sees an `Array` and a `Namespace`, nothing else.
+"""The backend shim: one `Namespace` of array functions for each of NumPy, JAX and torch.
 
-Every function of `Namespace` is the library's own; the three that the libraries spell differently (`cast`,
-`stop_gradient`, `gradient`) and the numerically delicate ones (`log_softmax`, `sigmoid`) are named here once.
+Objectives use nothing else of these libraries. Most functions are the library's own. Those that the libraries
+spell differently, or that need numerical care (`log_softmax`, `sigmoid`), are defined here once.
 """
 
 import math
@@ -15,7 +15,7 @@ Array: TypeAlias = Any
 
 
 class Namespace(Protocol):
-    """The functions that an objective may use, alike for every library."""
+    """The functions that an objective may use, with the same names and arguments for every library."""
 
     library: str
 
@@ -76,8 +76,8 @@ def _numpy() -> Namespace:
 
     def no_gradient(loss: Callable[[Array], Array], x: Array) -> NoReturn:
         raise NotImplementedError(
-            "NumPy has no automatic differentiation and this objective states no closed form: "
-            "pass JAX or torch arrays, or give the objective a `slope` method"
+            "NumPy has no automatic differentiation and this objective has no closed form: "
+            "pass JAX or torch arrays, or define _coefficients in the objective"
         )
 
     return _namespace(
@@ -130,7 +130,7 @@ def _torch() -> Namespace:
             return True
 
     def finite(x: torch.Tensor) -> bool:
-        """One sum, not finite if any entry is not, decides nearly always; `isfinite` is four passes."""
+        """The sum is finite only if every entry is. If it is not, it may have overflowed: then check each."""
         return math.isfinite(x.sum().item()) or bool(x.isfinite().all())
 
     def moments(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -159,9 +159,9 @@ _LOADED: dict[str, Namespace] = {}
 
 
 def namespace(x: object) -> Namespace | None:
-    """The namespace of the library that `x` belongs to; None where `x` is no array.
+    """The namespace of the library that `x` belongs to; None if `x` is not an array.
 
-    A library is looked for only where the caller has imported it, so nothing is imported for its sake.
+    Only libraries that the caller has imported are considered, so this never imports one.
     """
     kind = type(x)
     if kind not in _OF_TYPE:

@@ -1,4 +1,4 @@
-"""Validation at the public boundary: every error names the argument, what came and what to do."""
+"""Validation at the public boundary. Every error names the argument, what was passed and what to do."""
 
 import difflib
 from collections.abc import Iterable
@@ -19,14 +19,14 @@ def dtype_name(x: Array) -> str:
 
 
 def close_match(name: object, valid: Iterable[str]) -> str:
-    """` Did you mean 'X'?` where one of the valid names is close to this one, else nothing."""
+    """` Did you mean 'X'?` if one of the valid names is close to this one, else an empty string."""
     close = difflib.get_close_matches(str(name), list(valid))
     close.sort(key=lambda one: sorted(one) != sorted(str(name)))  # two letters swapped come first
     return f" Did you mean {close[0]!r}?" if close else ""
 
 
 def same_library(**arrays: Array) -> Namespace:
-    """The one namespace of all `arrays` that are not None; mixed libraries raise."""
+    """The namespace that all `arrays` that are not None share; mixed libraries raise."""
     found: Namespace | None = None
     first = ""
     for name, x in arrays.items():
@@ -77,7 +77,7 @@ def boolean(**masks: Array) -> None:
 
 
 def shaped(shape: tuple[int, ...], like: str, **arrays: Array) -> None:
-    """Every array has exactly `shape`, the shape of `like`: nothing broadcasts silently."""
+    """Every array has exactly `shape`, the shape of `like`: nothing is broadcast."""
     for name, x in arrays.items():
         if x is not None and tuple(x.shape) != shape:
             raise ValueError(
@@ -97,7 +97,7 @@ def alike(mask: Array | None = None, **arrays: Array) -> Namespace:
 
 
 def grouped(mask: Array | None = None, **arrays: Array) -> Namespace:
-    """`alike`, and the last axis, the group, has at least one candidate."""
+    """`alike`, and the last axis, the group, is not empty."""
     xp = alike(mask, **arrays)
     name, first = next(iter(arrays.items()))
     if len(first.shape) == 0 or first.shape[-1] == 0:
@@ -121,6 +121,6 @@ SCORER = "mark those candidates invalid with a mask (valid=... in tpo.Groups) or
 
 
 def finite(xp: Namespace, name: str, x: Array, advice: str = SCORER) -> None:
-    """No NaN and no infinity, where the values are known (they are not while JAX traces)."""
+    """No NaN and no infinity. Skipped under tracing, compilation and vmap, where values are unknown."""
     if not xp.known_finite(x):
         raise ValueError(f"{name} holds NaN or infinity: {advice}")

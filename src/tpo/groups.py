@@ -10,22 +10,22 @@ from tpo import checks
 from tpo.arrays import Array, Namespace, namespace
 
 LOW = -1e30
-"""Stands in for the log-score of a masked candidate: exp(LOW) is 0 and LOW is finite."""
+"""The log-score that a masked candidate gets: exp(LOW) is 0 and LOW is finite."""
 
 TOLERANCE = 5e-7
-"""Scores of a group that differ by at most this part of the largest are equal: float32 rounds by 1e-7."""
+"""Scores of a group that differ by at most this share of the largest are equal: float32 rounds by 1e-7."""
 
 SMALLEST, LARGEST = 1e-15, 1e15
-"""Differences outside are rescaled before they are squared, which float32 would not hold."""
+"""Differences outside this range are rescaled before they are squared: the squares do not fit float32."""
 
 
 def masked(xp: Namespace, x: Array, mask: Array | None, fill: float = 0.0) -> Array:
-    """`x` where `mask` holds, `fill` elsewhere; NaN under the mask does not leak, nor its gradient."""
+    """`x` where `mask` is True, `fill` elsewhere. A masked NaN has no influence, nor has its gradient."""
     return x if mask is None else xp.where(mask, x, fill)
 
 
 def group_log_softmax(xp: Namespace, log_scores: Array, mask: Array | None) -> Array:
-    """log p over the last axis; a masked candidate has p = 0 and takes no part in the sum."""
+    """log p over the last axis; a masked candidate has p = 0 and is not in the sum."""
     return xp.log_softmax(masked(xp, log_scores, mask, LOW))
 
 
@@ -37,10 +37,10 @@ def count(xp: Namespace, mask: Array | None, like: Array) -> Array | float:
 
 
 def shifted(xp: Namespace, scores: Array, mask: Array | None) -> Array:
-    """Scores minus one of their own group, masked ones 0: exactly 0 throughout a constant group.
+    """Scores minus one score of their group, masked ones 0: exactly 0 throughout a constant group.
 
-    A group is constant where its scores differ by at most TOLERANCE of the largest. Means and sigmas are
-    taken of this, so that rounding cannot invent a signal where there is none.
+    A group is constant if its scores differ by at most TOLERANCE times the largest. Means and sigmas are
+    computed from the shifted scores, so that rounding cannot make a zero-variance group informative.
     """
     if 0 in scores.shape:
         return scores
@@ -64,7 +64,7 @@ def rounding(xp: Namespace, scores: Array) -> Array:
 
 
 def constant(xp: Namespace, scores: Array, mask: Array | None) -> Array:
-    """[...] bool: all candidates of the group score alike, to rounding (or none counts)."""
+    """[...] bool: the scores of the group are equal up to rounding, or every candidate is masked."""
     return largest(xp, shifted(xp, scores, mask))[..., 0] == 0
 
 
@@ -76,7 +76,7 @@ def standardize(scores: Array, mask: Array | None = None, sigma_floor: float = 0
 
     scores: [..., K], mask: [..., K] bool, True where a candidate counts. Masked candidates get 0.
     Scores that differ by at most 5e-7 of the largest are equal: such a difference is rounding.
-    sigma_floor: the least that is divided by, so that a group of nearly equal scores has a small u.
+    sigma_floor: the smallest sigma that is divided by. With it, a group of nearly equal scores has a small u.
     TRL divides by the sample sigma + 1e-4 and verl by the sample sigma + 1e-6; this is neither.
     Source: TPO, arXiv 2604.06159, appendix A.
     """
@@ -123,11 +123,10 @@ def moments(xp: Namespace, x: Array, mask: Array | None) -> tuple[Array, Array]:
 
 
 _AXES = {"valid": 2, "scored": 2, "baseline": 1, "tasks": 1}
-"""How many axes of [B, K, T] a field has, where not all three."""
+"""How many leading axes of [B, K, T] a field has, if not all three."""
 
 _EXACT = ("mask", "valid", "scored", "tasks")
-"""Fields that are no floating-point numbers."""
-
+"""Fields that do not hold floating-point numbers."""
 
 TOKENS = (
     "mark tokens that were not sampled False in mask=..., and sampled ones have a finite log-prob"
@@ -137,16 +136,16 @@ _ADVICE = {
     "scores": checks.SCORER,
     "baseline": "give every context a finite number",
 }
-"""What to do about NaN or infinity in a field; in the others it is a token's."""
+"""What to do about NaN or infinity in a field; for all other fields, TOKENS."""
 
 
 @dataclass(frozen=True, eq=False)
 class Groups:
-    """K scored candidates for each of B contexts; every array of one library, float32 or float64.
+    """K scored candidates for each of B contexts; all arrays of one library, float32 or float64.
 
-    After construction every masked entry reads 0, so what stood there (padding, NaN) has no influence, and
-    no gradient flows into what it was made of: a snapshot need not be detached first. A candidate counts if
-    it is `valid` and has at least one token. In JAX it is a pytree.
+    Construction sets every masked entry to 0, so padding and NaN have no influence. It also stops gradients:
+    arrays need not be detached first. A candidate counts if it is `valid` and has at least one token. In JAX
+    the class is a pytree.
     """
 
     log_probs_old: Array
@@ -158,12 +157,12 @@ class Groups:
     valid: Array | None = None
     """[B, K] bool, False for truncated, invalid or unscored candidates."""
     scored: Array | None = None
-    """[B, K] bool, candidates whose score counts in the mean, sigma and size of their group, learnt from or
-    not; `valid` by default. TRL's `mask_truncated_completions`: valid is False there, and scored True."""
+    """[B, K] bool, candidates whose score counts in their group's mean, sigma and size; by default `valid`.
+    With TRL's `mask_truncated_completions` a truncated candidate is scored but not valid: not learnt from."""
     token_scores: Array | None = None
     """[B, K, T] dense rewards, where the task has them."""
     log_probs_ref: Array | None = None
-    """[B, K, T] under the reference policy; the rollout snapshot stands in where it is absent."""
+    """[B, K, T] under the reference policy; by default `log_probs_old`."""
     log_probs_rollout: Array | None = None
     """[B, K, T] as the sampling engine reported them; needed by `tis` and `icepop`."""
     values: Array | None = None
@@ -245,17 +244,17 @@ class Groups:
 
     @property
     def total(self) -> Array:
-        """[B, K] one score per candidate: the sum of its rewards."""
+        """[B, K] one score per candidate: its score, or the sum of its R rewards."""
         return self.scores if len(self.scores.shape) == 2 else self.xp.sum(self.scores, axis=-1)
 
     @property
     def counted(self) -> Array | None:
-        """[B, K] bool: candidates whose score counts, `scored` where given and else `valid`."""
+        """[B, K] bool: candidates whose score counts, `scored` if given, else `valid`."""
         return self.valid if self.scored is None else self.scored
 
     @property
     def reference(self) -> Array:
-        """[B, K, T] log-probs of the reference policy, or of the rollout snapshot without one."""
+        """[B, K, T] log-probs of the reference policy, or `log_probs_old` without one."""
         return self.log_probs_old if self.log_probs_ref is None else self.log_probs_ref
 
     @property
@@ -270,7 +269,7 @@ class Groups:
 
     @property
     def informative(self) -> Array:
-        """[B] bool: the group's candidates differ in score."""
+        """[B] bool: the scores of the group differ."""
         return ~constant(self.xp, self.total, self.counted)
 
 

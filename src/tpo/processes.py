@@ -18,13 +18,13 @@ from typing import Any, NamedTuple
 
 
 class Lost(NamedTuple):
-    """The answer of a worker that died."""
+    """What `receive` returns if the worker died."""
 
     why: str
 
 
 class Failed(NamedTuple):
-    """The answer of a worker whose method raised."""
+    """What `receive` returns if the method raised."""
 
     kind: str
     message: str
@@ -39,10 +39,10 @@ class Failed(NamedTuple):
 
 
 class ProcessWorker:
-    """What `make(*arguments)` returns, in a process of its own."""
+    """The caller's end of a process that holds one object, `make(*arguments)`, and calls its methods."""
 
     def __init__(self, make: Callable[..., Any], *arguments: Any) -> None:
-        """Start the process; `make` is called there."""
+        """Start the process, and call `make` in it."""
         context = multiprocessing.get_context("spawn")
         self.connection, theirs = context.Pipe()
         self.process = context.Process(target=_serve, args=(theirs, make, arguments), daemon=True)
@@ -74,7 +74,7 @@ class ProcessWorker:
 def first_ready(
     workers: Sequence[ProcessWorker], timeout: float | None = None
 ) -> ProcessWorker | None:
-    """One of these that has answered, or None after `timeout` seconds."""
+    """A worker that has answered, or None after `timeout` seconds."""
     ready = wait_for([worker.connection for worker in workers], timeout)
     return next((worker for worker in workers if worker.connection in ready), None)
 

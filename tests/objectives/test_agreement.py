@@ -18,7 +18,7 @@ TOLERANCE = {"float32": 1e-6, "float64": 1e-12}
 def test_libraries_agree(name: str, dtype: str) -> None:
     fields, new = example(20, dtype=dtype, masks=True)
     objective = tpo.objective(name)
-    # float32 is held against the float64 truth: agreeing on a wrong number is not enough
+    # float32 is compared with the float64 truth: agreeing on a wrong number is not enough
     exact = {k: x if x.dtype == bool else x.astype("float64") for k, x in fields.items()}
     truth, truth_c, _ = run("numpy", objective, exact, new.astype("float64"))
     for library in LIBRARIES:

@@ -24,7 +24,7 @@ CASES = {
     # p_old = (1/2, 1/2), q = softmax(1, -1) = (.8807971, .1192029), p = .3575/.515 = .6941748 and .3058252;
     # L = -.8807971 log p_0 - .1192029 log p_1; c = p - q on every token.
     "tpo": (0.4627433543, [-0.1866223207, -0.1866223207, 0.1866223207, 0.1866223207]),
-    # No two scores are equal here; `test_free_ties_fit_outcomes` has ties.
+    # No two scores are equal here; `test_pooled_ties_fit_outcomes` has ties.
     "tpo_outcomes": (0.4627433543, [-0.1866223207, -0.1866223207, 0.1866223207, 0.1866223207]),
     # p_old is uniform here, so the anchor makes no difference; `test_the_anchor` tells them apart.
     "tpo_no_anchor": (0.4627433543, [-0.1866223207, -0.1866223207, 0.1866223207, 0.1866223207]),
@@ -68,7 +68,7 @@ CASES = {
     "trpo_penalty": (-0.1478194923, [-0.225, -0.175, 0.175, 0.025]),
     # ½[-.4 + Σ(r log r - r + 1)] = ½(-.4 + .1014178 - 4 + 4); slope ½ r(log r - A).
     "mdpo": (-0.1492910916, [-0.2225794011, -0.1544632281, 0.1775877680, 0.0501637696]),
-    # A = ±.5: min(rA, clip A) = .55, .6 | -.45, -.4; -½·.3 = -.15; slope -½rA, 0 behind the wall.
+    # A = ±.5: min(rA, clip A) = .55, .6 | -.45, -.4; -½·.3 = -.15; slope -½rA, 0 where clipped.
     "ppo": (-0.15, [-0.275, 0, 0.225, 0]),
     # -(1.1 + 1.2 - .9 - .8)/4 + .04·.1136432/4; slope -ru/4 + .01(1 - 1/r).
     "grpo": (-0.1488635680, [-0.2740909091, 0.0023076923, 0.2238888889, -0.0042857143]),
@@ -76,9 +76,9 @@ CASES = {
     "grpo_masked": (-0.1488635680, [-0.2740909091, 0.0023076923, 0.2238888889, -0.0042857143]),
     # A = ±.5, tokens divided by T = 2: -.5·.6/4.
     "dr_grpo": (-0.075, [-0.1375, 0, 0.1125, 0]),
-    # The upper wall is 1.28: -(1.1 + 1.28 - .9 - .8)/4.
+    # The upper clip bound is 1.28: -(1.1 + 1.28 - .9 - .8)/4.
     "dapo": (-0.17, [-0.275, 0, 0.225, 0]),
-    # Both sequences are far behind the narrow walls: -½(1.0004 - .9997).
+    # Both ratios are far outside the narrow clip range: -½(1.0004 - .9997).
     "gspo": (-0.00035, [0, 0, 0, 0]),
     "gspo_token": (-0.00035, [0, 0, 0, 0]),
     # f = 4σ(.1), 4σ(.3) | (4/1.05)σ(-.105), (4/1.05)σ(-.315) = 2.0999, 2.2978 | 1.8049, 1.6072; -¼(f_0 - f_1).
@@ -100,7 +100,7 @@ OPTIONED = {
     "vapo": ({}, {"values": VALUES}, -0.0565690042),
     # One ratio per sequence, 1.43 -> 1.2 and .63 -> .8: -(1.2 - .8) + .04(k3(1.43) + k3(.63)).
     "grpo": ({"granularity": "sequence"}, {}, -0.3927103491),
-    # Wide walls: s = √1.43 and √.63; -½(1.1958261 - .7937254).
+    # A wide clip range: s = √1.43 and √.63; -½(1.1958261 - .7937254).
     "gspo": ({"clip_low": 0.5, "clip_high": 0.5}, {}, -0.2010503405),
     "gspo_token": ({"clip_low": 0.5, "clip_high": 0.5}, {}, -0.2010503405),
     # verl's reading: ratios clipped to .8 and 1.2: -¼[1.1 log .55 + 1.2 log .65 - .9 log .45 - .8 log .35]
@@ -166,7 +166,7 @@ def test_the_anchor(library: str) -> None:
 
 
 @pytest.mark.parametrize("library", LIBRARIES)
-def test_free_ties_fit_outcomes(library: str) -> None:
+def test_pooled_ties_fit_outcomes(library: str) -> None:
     # Scores (1, 0, 0) from p_old = (.2, .5, .3): u = (√2, -1/√2, -1/√2), Q of the winner .2e^√2/(.2e^√2 + .8/e^(1/√2)) =
     # .6759072. At p = (.4, .5, .1): L = -Q log .4 - (1 - Q) log .6, c = .4 - Q, then p(1 - (1 - Q)/.6) for .5 and .1.
     fields = {
@@ -263,7 +263,7 @@ def test_corrections(library: str) -> None:
         np.testing.assert_allclose(c.ravel(), np.array([-1, -1, 1, 1]) * factors, atol=1e-12)
         if gradient is not None:
             np.testing.assert_allclose(gradient, c, atol=1e-12)
-    # Geometric means √3 = 1.73 and √2.4 = 1.55: above 1.6 the first candidate leaves, and one alone has no signal.
+    # Geometric means √3 = 1.73 and √2.4 = 1.55: above 1.6 the first candidate leaves, and one alone has no gradient.
     _, c, _ = run(library, tpo.objectives.icepop(plain, high=1.6, level="sequence"), fields, NEW)
     assert not c.any()
 

@@ -1,4 +1,4 @@
-"""The ends of the range: far log-scores, one candidate, a thousand, none at all."""
+"""Extreme inputs: far log-scores, one candidate, a thousand, none at all."""
 
 from typing import Any
 
@@ -50,7 +50,7 @@ def test_far_log_scores_still_give_the_right_target(library: str) -> None:
 
 
 @pytest.mark.parametrize("library", LIBRARIES)
-def test_a_spread_of_a_thousand_nats(library: str) -> None:
+def test_log_scores_a_thousand_nats_apart(library: str) -> None:
     # p_old is one-hot to any precision: no score can move it, and nothing overflows.
     old = asarray(library, np.array([[0.0, -1e3, -2e3]], np.float32))
     u = tpo.standardize(asarray(library, np.array([[0.0, 1.0, 0.0]], np.float32)))
@@ -106,7 +106,7 @@ def test_nothing_but_masks(name: str) -> None:
 
 
 @pytest.mark.parametrize("library", LIBRARIES)
-def test_scores_that_rounding_could_tear_apart(library: str) -> None:
+def test_rounding_does_not_separate_equal_scores(library: str) -> None:
     """0.1 summed three times is not 0.3, and 1e8 + 1 is not 1e8: equal scores stay equal, others do not."""
     equal = asarray(library, np.full((1, 3), 0.1, np.float32))
     assert (np.asarray(tpo.standardize(equal)) == 0).all()
@@ -129,7 +129,7 @@ def test_primitives_take_any_leading_axes() -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_snapshot_that_is_not_detached_is_frozen_all_the_same(name: str) -> None:
-    """The first pass of a batch, whose log-probs are the snapshot too: the gradient is the coefficients."""
+    """In the first epoch of a batch the log-probs are the snapshot too: the gradient is the coefficients."""
     objective, (fields, _) = tpo.objective(name), example(31, B=2, K=4, T=3)
     fields = {k: x.astype(np.float32) if x.dtype == np.float64 else x for k, x in fields.items()}
     own = {k: x for k, x in fields.items() if k != "log_probs_old"}
@@ -143,11 +143,11 @@ def test_a_snapshot_that_is_not_detached_is_frozen_all_the_same(name: str) -> No
     gradient = torch.autograd.grad(loss, leaf)[0] if loss.requires_grad else torch.zeros_like(leaf)
     np.testing.assert_allclose(gradient.numpy(), expected, atol=1e-5)
 
-    def first_pass(x: jax.Array) -> jax.Array:
+    def first_epoch(x: jax.Array) -> jax.Array:
         group = tpo.Groups(log_probs_old=x, **{k: jnp.asarray(v) for k, v in own.items()})
         return objective.loss(x, objective.prepare(group))
 
-    np.testing.assert_allclose(jax.grad(first_pass)(jnp.asarray(old)), expected, atol=1e-5)
+    np.testing.assert_allclose(jax.grad(first_epoch)(jnp.asarray(old)), expected, atol=1e-5)
 
 
 def test_no_gradient_flows_through_a_target() -> None:
@@ -157,8 +157,8 @@ def test_no_gradient_flows_through_a_target() -> None:
 
 @pytest.mark.parametrize("library", LIBRARIES)
 @pytest.mark.parametrize("mask", [None, np.array([[True] * 8])])
-def test_rounding_is_no_signal(library: str, mask: np.ndarray | None) -> None:
-    # eight scores of one tenth, some by another way: they differ in the last bits of float32
+def test_rounding_makes_no_group_informative(library: str, mask: np.ndarray | None) -> None:
+    # eight scores of one tenth that differ in the last bits of float32
     tenth = np.float32(0.1)
     scores = np.array([[tenth, tenth + np.float32(1e-8)] * 4], np.float32)
     assert len(np.unique(scores)) == 2
@@ -168,7 +168,7 @@ def test_rounding_is_no_signal(library: str, mask: np.ndarray | None) -> None:
         log_probs_old=asarray(library, np.full((1, 8, 1), -1, np.float32)), scores=given[0]
     )
     assert not np.asarray(group.informative).any()
-    pooled = tpo.objective("tpo", ties="free").prepare(group)
+    pooled = tpo.objective("tpo", ties="pooled").prepare(group)
     assert np.asarray(pooled.same_outcome).all()
 
 

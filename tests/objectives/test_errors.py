@@ -165,7 +165,7 @@ def test_what_is_prepared_comes_from_prepare() -> None:
 
 
 class Borrowing(tpo.Objective):
-    """With REINFORCE's signal."""
+    """It prepares what REINFORCE does."""
 
     def _prepare(self, group: tpo.Groups) -> Any:
         return tpo.objective("reinforce").prepare(group)

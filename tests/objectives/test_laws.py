@@ -158,7 +158,7 @@ LIKELIHOOD = ("mpo", "v_mpo", "reps", "awr", "ce")
 
 
 @pytest.mark.parametrize("name", sorted({*GROUPED} - {*LIKELIHOOD, "tpo_no_anchor"}))
-def test_equal_scores_give_no_push(name: str) -> None:
+def test_equal_scores_give_no_gradient(name: str) -> None:
     """On-policy, without a KL, a batch of constant groups moves nothing."""
     fields, _ = example(5)
     fields["scores"] = np.full_like(fields["scores"], 0.1)
@@ -169,7 +169,7 @@ def test_equal_scores_give_no_push(name: str) -> None:
 
 
 def test_without_its_anchor_tpo_flattens_constant_groups() -> None:
-    """The ablation's flaw, and why p_old belongs in the target: no signal pulls towards uniform."""
+    """The flaw of this ablation: without p_old in the target, equal scores pull p towards uniform."""
     old = np.log([[[0.7], [0.2], [0.1]]])
     fields = {"log_probs_old": old, "scores": np.ones((1, 3))}
     _, c, _ = run("numpy", tpo.objective("tpo_no_anchor"), fields, old)
@@ -177,22 +177,22 @@ def test_without_its_anchor_tpo_flattens_constant_groups() -> None:
 
 
 @given(GROUPS)
-def test_free_ties_are_the_papers_at_the_snapshot_and_silent_where_all_scores_are_equal(
+def test_pooled_ties_are_the_papers_at_the_snapshot_and_have_no_gradient_for_equal_scores(
     group: tuple[np.ndarray, ...],
 ) -> None:
     old, scores, new = group
     fields = {"log_probs_old": old[..., None], "scores": scores}
-    held, free = tpo.objective("tpo"), tpo.objective("tpo_outcomes")
-    _, expected, _ = run("numpy", held, fields, old[..., None])
-    _, c, _ = run("numpy", free, fields, old[..., None])
+    anchored, pooled = tpo.objective("tpo"), tpo.objective("tpo_outcomes")
+    _, expected, _ = run("numpy", anchored, fields, old[..., None])
+    _, c, _ = run("numpy", pooled, fields, old[..., None])
     np.testing.assert_allclose(c, expected, atol=1e-12)
-    _, c, _ = run("numpy", free, fields, new[..., None])
+    _, c, _ = run("numpy", pooled, fields, new[..., None])
     np.testing.assert_allclose(c.sum(1), 0, atol=1e-12)
     constant = (scores == scores[:, :1]).all(-1)
     assert (c[constant] == 0).all()
 
 
-def test_free_ties_are_the_papers_where_no_two_scores_are_equal() -> None:
+def test_pooled_ties_are_the_papers_if_no_two_scores_are_equal() -> None:
     fields, new = example(5, masks=True)
     fields["scores"] = np.arange(fields["scores"].size, dtype=float).reshape(fields["scores"].shape)
     _, expected, _ = run("numpy", tpo.objective("tpo"), fields, new)

@@ -136,10 +136,10 @@ def test_rare_failure() -> None:
     close(push.sum(), 0)
 
 
-def test_clip_wall() -> None:
-    wall = population.clip_bound()
-    close(wall.clipped, 0.012)
-    close([wall.target[k] for k in (4, 8, 16)], [0.0923, 0.1720, 0.3861], 5e-5)
+def test_clip_bound() -> None:
+    bound = population.clip_bound()
+    close(bound.clipped, 0.012)
+    close([bound.target[k] for k in (4, 8, 16)], [0.0923, 0.1720, 0.3861], 5e-5)
     assert population.clip_bound(p=0.9).clipped == 1.0
 
 

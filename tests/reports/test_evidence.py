@@ -174,7 +174,7 @@ def test_origins_are_combined_where_they_differ():
 @pytest.mark.parametrize(
     ("spoil", "message"),
     [
-        (lambda text: text[:-200], "talk.json is not JSON"),
+        (lambda text: text[:-200], "talk.json is not valid JSON"),
         (lambda text: text.replace('"format": 1', '"format": 9'), "format 9, and this tpo reads format 1"),
         (lambda text: "[]", "evidence of format None"),
         (lambda text: text.replace('"study": "talk"', '"study": "tolk"'), "unknown study 'tolk'"),

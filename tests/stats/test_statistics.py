@@ -49,15 +49,17 @@ def test_strata_are_redrawn_from_themselves():
 
 def test_the_interval_of_a_mean_is_students():
     # mean 2, standard deviation 1: 4.303/sqrt(3) either side
-    assert intervals.of_mean(np.array([1.0, 2.0, 3.0])) == pytest.approx(
+    assert intervals.student_interval(np.array([1.0, 2.0, 3.0])) == pytest.approx(
         (2 - 2.4843, 2 + 2.4843), abs=1e-3
     )
-    assert np.isnan(intervals.of_mean(np.array([1.0]))).all()
+    assert np.isnan(intervals.student_interval(np.array([1.0]))).all()
     t = pytest.importorskip("scipy.stats").t
     for n in (2, 3, 10, 31, 32, 100):
         x = np.arange(float(n))
         reach = t.ppf(0.975, n - 1) * x.std(ddof=1) / n**0.5
-        assert intervals.of_mean(x) == pytest.approx((x.mean() - reach, x.mean() + reach), rel=5e-3)
+        assert intervals.student_interval(x) == pytest.approx(
+            (x.mean() - reach, x.mean() + reach), rel=5e-3
+        )
 
 
 def test_the_difference_of_two_constants():

@@ -1,53 +1,53 @@
-"""Verdict rules on outcomes made by hand."""
+"""Verdict rules on results made by hand."""
 
 import numpy as np
 import pytest
 
-from tpo.stats.verdicts import Claim, Outcome, verdict
+from tpo.stats.verdicts import Claim, MethodResult, verdict
 
 
-def outcome(method, values, done=True, **coords):
-    return Outcome(coords, method, method.upper(), done, lambda metric: np.asarray(values, float))
+def result(method, values, done=True, **coords):
+    return MethodResult(
+        coords, method, method.upper(), done, lambda metric: np.asarray(values, float)
+    )
 
 
 LOW = [0.01, 0.012, 0.014]
 HIGH = [0.8, 0.82, 0.84]
 
 
-def status(claim, *outcomes):
-    return verdict(claim, outcomes)["status"]
+def status(claim, *results):
+    return verdict(claim, results)["status"]
 
 
 def test_lower_on_every_seed_holds_and_higher_does_not():
     claim = Claim("TPO lowest", "tpo")
-    assert status(claim, outcome("tpo", LOW), outcome("grpo", HIGH)) == "holds"
-    assert status(claim, outcome("tpo", HIGH), outcome("grpo", LOW)) == "does not hold"
+    assert status(claim, result("tpo", LOW), result("grpo", HIGH)) == "holds"
+    assert status(claim, result("tpo", HIGH), result("grpo", LOW)) == "does not hold"
 
 
-def test_seeds_that_overlap_decide_nothing():
+def test_seeds_that_overlap_are_undecided():
     claim = Claim("TPO lowest", "tpo")
     mixed = [0.0, 0.9, 0.0]
-    found = verdict(claim, [outcome("tpo", mixed), outcome("grpo", [0.9, 0.0, 0.9])])
+    found = verdict(claim, [result("tpo", mixed), result("grpo", [0.9, 0.0, 0.9])])
     assert found["status"] == "undecided"
     assert "within the noise" in found["detail"]
 
 
-def test_three_that_agree_and_differ_widely_decide_nothing_and_six_do():
+def test_a_wide_interval_is_undecided_unless_six_seeds_agree():
     claim = Claim("TPO lowest", "tpo")
     far_out = [0.03, 0.04, 0.9, 0.05, 0.06, 0.8]
     for n, expected in ((3, "undecided"), (5, "undecided"), (6, "holds")):
-        both = outcome("tpo", [0.02] * n), outcome("grpo", far_out[:n])
+        both = result("tpo", [0.02] * n), result("grpo", far_out[:n])
         assert status(claim, *both) == expected
-    assert status(claim, outcome("tpo", far_out), outcome("grpo", [0.02] * 6)) == "does not hold"
+    assert status(claim, result("tpo", far_out), result("grpo", [0.02] * 6)) == "does not hold"
 
 
 @pytest.mark.parametrize("scale", [1.0, 1e-4])
 def test_the_lowest_may_be_shared_by_two_within_a_twentieth_at_any_scale(scale):
     def of(tpo, grpo, metric="end"):
         left, right = (scale * np.array(x) for x in (tpo, grpo))
-        return status(
-            Claim("c", "tpo", metric=metric), outcome("tpo", left), outcome("grpo", right)
-        )
+        return status(Claim("c", "tpo", metric=metric), result("tpo", left), result("grpo", right))
 
     grpo = [0.5, 0.5, 0.5, 0.5]
     assert of([0.51, 0.49, 0.51, 0.49], grpo) == "holds"  # -.01 to .01, a twentieth is .025
@@ -61,33 +61,33 @@ def test_the_lowest_may_be_shared_by_two_within_a_twentieth_at_any_scale(scale):
 def test_seeds_are_compared_one_by_one():
     # seeds differ by up to .8, the methods by .01 on each seed
     hard = np.array([0.1, 0.5, 0.9])
-    assert status(Claim("c", "tpo"), outcome("tpo", hard - 0.01), outcome("grpo", hard)) == "holds"
+    assert status(Claim("c", "tpo"), result("tpo", hard - 0.01), result("grpo", hard)) == "holds"
 
 
 def test_a_seed_without_a_number_counts_on_neither_side():
     tpo, grpo = [0.1, np.nan, 0.1, 0.1], [0.2, 0.0, 0.2, np.nan]
-    found = verdict(Claim("c", "tpo"), [outcome("tpo", tpo), outcome("grpo", grpo)])
+    found = verdict(Claim("c", "tpo"), [result("tpo", tpo), result("grpo", grpo)])
     assert "n = 2" in found["detail"]
 
 
-def test_two_seeds_decide_nothing():
-    found = verdict(Claim("c", "tpo"), [outcome("tpo", LOW[:2]), outcome("grpo", HIGH[:2])])
+def test_two_seeds_are_undecided():
+    found = verdict(Claim("c", "tpo"), [result("tpo", LOW[:2]), result("grpo", HIGH[:2])])
     assert found["status"] == "undecided"
     assert "fewer than 3 seeds" in found["detail"]
 
 
-def test_an_unfinished_run_decides_nothing():
+def test_an_unfinished_run_is_undecided():
     claim = Claim("c", "tpo")
-    assert status(claim, outcome("tpo", LOW), outcome("grpo", HIGH, done=False)) == "undecided"
+    assert status(claim, result("tpo", LOW), result("grpo", HIGH, done=False)) == "undecided"
 
 
 def test_one_setting_that_fails_refutes_the_claim():
     claim = Claim("c", "tpo")
-    outcomes = [
-        outcome("tpo", LOW, H=7), outcome("grpo", HIGH, H=7),
-        outcome("tpo", HIGH, H=8), outcome("grpo", LOW, H=8),
+    results = [
+        result("tpo", LOW, H=7), result("grpo", HIGH, H=7),
+        result("tpo", HIGH, H=8), result("grpo", LOW, H=8),
     ]  # fmt: skip
-    found = verdict(claim, outcomes)
+    found = verdict(claim, results)
     assert found["status"] == "does not hold"
     assert "H = 8" in found["detail"]
     assert "H = 7" not in found["detail"]
@@ -95,22 +95,22 @@ def test_one_setting_that_fails_refutes_the_claim():
 
 def test_settings_are_compared_with_themselves_only():
     claim = Claim("c", "tpo")
-    outcomes = [
-        outcome("tpo", HIGH, H=8), outcome("grpo", [1.0, 1.0, 1.0], H=8), outcome("grpo", LOW, H=7),
+    results = [
+        result("tpo", HIGH, H=8), result("grpo", [1.0, 1.0, 1.0], H=8), result("grpo", LOW, H=7),
     ]  # fmt: skip
-    assert status(claim, *outcomes) == "holds"
+    assert status(claim, *results) == "holds"
 
 
 def test_than_and_where_choose():
-    outcomes = [
-        outcome("tpo", [0.3, 0.3, 0.3], H=7), outcome("grpo", HIGH, H=7), outcome("ppo", LOW, H=7),
+    results = [
+        result("tpo", [0.3, 0.3, 0.3], H=7), result("grpo", HIGH, H=7), result("ppo", LOW, H=7),
     ]  # fmt: skip
-    assert status(Claim("c", "tpo", than=("grpo",)), *outcomes) == "holds"
-    assert status(Claim("c", "tpo", where={"H": 9}), *outcomes) == "undecided"
+    assert status(Claim("c", "tpo", than=("grpo",)), *results) == "holds"
+    assert status(Claim("c", "tpo", where={"H": 9}), *results) == "undecided"
 
 
 def test_versus_compares_a_method_with_itself_elsewhere():
-    one, four = outcome("dg", LOW, epochs=1), outcome("dg", HIGH, epochs=4)
+    one, four = result("dg", LOW, epochs=1), result("dg", HIGH, epochs=4)
     claim = Claim("c", "dg", where={"epochs": 1}, versus={"epochs": 4})
     assert status(claim, one, four) == "holds"
     assert "epochs = 4" in verdict(claim, [one, four])["detail"]
@@ -122,7 +122,7 @@ def test_versus_compares_a_method_with_itself_elsewhere():
      ("above", 0.005, "holds"), ("above", 0.1, "does not hold")],
 )  # fmt: skip
 def test_against_a_number(rule, value, expected):
-    assert status(Claim("c", "tpo", rule=rule, value=value), outcome("tpo", LOW)) == expected
+    assert status(Claim("c", "tpo", rule=rule, value=value), result("tpo", LOW)) == expected
 
 
 def test_what_was_not_run_is_undecided():
@@ -130,7 +130,7 @@ def test_what_was_not_run_is_undecided():
     assert found == {
         "claim": "c",
         "status": "undecided",
-        "detail": "nothing that this claim speaks of has been run",
+        "detail": "none of the runs that this claim is about has been made",
     }
 
 

@@ -63,7 +63,7 @@ def test_another_version_is_left_alone(tmp_path):
 
 def test_a_folder_of_something_else_is_left_alone(tmp_path):
     (tmp_path / "thesis.tex").write_text("")
-    with pytest.raises(ValueError, match="no store of results"):
+    with pytest.raises(ValueError, match="not a store of results"):
         Store(tmp_path)
     assert [p.name for p in tmp_path.iterdir()] == ["thesis.tex"]
 

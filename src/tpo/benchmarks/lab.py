@@ -18,7 +18,7 @@ import jax.numpy as jnp
 from tpo.lab.policies import Params, Paths, Transformer
 from tpo.lab.tasks import Sequences
 from tpo.lab.training import Budget, Cell, Pace, method
-from tpo.lab.training.loop import Runner
+from tpo.lab.training.loop import TrainingRun
 
 SETTINGS = {
     "token-level TPO": ("tpo_token", "bag"),
@@ -85,15 +85,15 @@ def _row(name: str, method_name: str, reward: str, rate: float) -> dict[str, Any
     }
 
 
-def _started(cell: Cell, pace: Pace) -> Runner:
+def _started(cell: Cell, pace: Pace) -> TrainingRun:
     """A run that has been compiled and has done its first chunk."""
-    runner = Runner(cell, pace)
+    runner = TrainingRun(cell, pace)
     runner.restore(None)
     runner.advance()
     return runner
 
 
-def timed(runner: Runner, episodes: int) -> float:
+def timed(runner: TrainingRun, episodes: int) -> float:
     """Seconds per episode of the next chunk."""
     began = time.perf_counter()
     runner.advance()

@@ -1,4 +1,4 @@
-"""What a loss value does not tell: pure functions of groups, targets and exact policies."""
+"""Diagnostics beside the loss: of groups and targets (`groups`), and of exact policies (`population`)."""
 
 from tpo.diagnostics.groups import (
     GroupShares,

@@ -1,4 +1,4 @@
-"""What the loss value does not tell of groups: functions of log-scores, targets and scores, last axis K."""
+"""Diagnostics of groups: functions of log-scores, targets and scores, last axis K."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from tpo.objectives.target_matching import probabilities
 
 
 def effective_candidates(log_scores: Array, mask: Array | None = None) -> Array:
-    r"""1/Σp²: how many candidates carry the group's probability, from 1 to K.
+    r"""1/Σp²: the effective number of candidates under p, from 1 to K.
 
     .. math:: N_{eff} = 1 / \sum_i p_i^2
 
-    log_scores: [..., K]; the result is [...], and 0 for a fully masked group. A value under 2 says that one
-    candidate stands for the group, as the sum score does on long completions.
+    log_scores: [..., K]; the result is [...], and 0 for a fully masked group. A value near 1 says
+    that one candidate has nearly all the probability, as under the sum score on long completions.
     """
     xp = checks.grouped(mask, log_scores=log_scores)
     p = probabilities(xp, log_scores, mask)
@@ -35,11 +35,11 @@ def entropy(log_scores: Array, mask: Array | None = None) -> Array:
 
 
 def kl(q: Array, log_scores: Array, mask: Array | None = None) -> Array:
-    r"""KL(q‖p) of a target q from p = softmax(log_scores); [...]: how far the fit still has to go.
+    r"""KL(q‖p) of a target q from p = softmax(log_scores); [...]: 0 when the target is reached.
 
     .. math:: \mathrm{KL}(q\|p) = \sum_i q_i \log\frac{q_i}{p_i}
 
-    With the rollout's log-scores it is KL(q‖p_old): how far the target asks the policy to move.
+    With the rollout's log-scores it is KL(q‖p_old), the distance of the target from the old policy.
     """
     xp = checks.grouped(mask, q=q, log_scores=log_scores)
     log_p = group_log_softmax(xp, log_scores, mask)
@@ -49,7 +49,7 @@ def kl(q: Array, log_scores: Array, mask: Array | None = None) -> Array:
 
 
 def total_variation(q: Array, log_scores: Array, mask: Array | None = None) -> Array:
-    r"""Half of Σ|q - p|: the mass that has to move; [...].
+    r"""Half of Σ|q - p|: the probability mass to be moved; [...].
 
     .. math:: TV(q, p) = \frac12\sum_i |q_i - p_i|
     """
@@ -61,7 +61,7 @@ class GroupShares(NamedTuple):
     """Shares of the groups with at least one candidate, each from 0 to 1."""
 
     zero_variance: Array
-    """all scores equal: no signal"""
+    """all scores equal: the group is not informative"""
     all_fail: Array
     """no score above the threshold"""
     all_pass: Array
@@ -69,7 +69,7 @@ class GroupShares(NamedTuple):
 
 
 def group_shares(scores: Array, mask: Array | None = None, threshold: float = 0.5) -> GroupShares:
-    """How many groups carry no signal, and why. scores: [..., K]; a success is a score above `threshold`."""
+    """How many groups are not informative, and why. scores: [..., K]; a success scores above `threshold`."""
     xp = checks.grouped(mask, scores=scores)
     present = _present(xp, scores, mask)
     groups = xp.cast(xp.sum(present, axis=-1) > 0, scores)
@@ -94,7 +94,7 @@ class TargetMass(NamedTuple):
 def target_mass(
     q: Array, scores: Array, mask: Array | None = None, threshold: float = 0.5
 ) -> TargetMass:
-    """Where the target puts its mass in groups with both outcomes, 0 without such; q, scores: [..., K]."""
+    """The target's mass on successes and failures in groups with both; 0 without such. q, scores: [..., K]."""
     xp = checks.grouped(mask, q=q, scores=scores)
     present = _present(xp, scores, mask)
     wins = present * xp.cast(scores > threshold, scores)

@@ -15,7 +15,7 @@ from tpo.objectives.target_matching import target
 METHODS = ("ce", "pg", "dg", "grpo", "tpo")
 
 RARE = (0.72, 0.144, 0.12, 0.016)
-"""p_old of the talk's rare failure, worked back from its four pushes and its factor of 45."""
+"""p_old of the talk's rare failure, derived from its four updates q - p_old and their ratio of 45."""
 
 
 def odds_factor(arms: int) -> float:
@@ -26,7 +26,7 @@ def odds_factor(arms: int) -> float:
 
 
 def population_beta(method: str, p: Array | float, arms: int) -> Array:
-    r"""beta in the exact population update g = beta(p)·(e_y - pi), for one correct action among `arms`.
+    r"""beta of the exact population update g = beta(p)·(e_y - pi), with one correct action among `arms`.
 
     .. math:: \beta_{CE} = 1,\quad \beta_{PG} = p,\quad \beta_{DG} = \frac{p}{1+p},\quad
               \beta_{GRPO} = \sqrt{\frac{p}{1-p}},\quad
@@ -65,16 +65,16 @@ def population_gamma(p: Array, arms: int) -> Array:
 
 
 class Share(NamedTuple):
-    """The gradient of an easy prompt over that of a hard one."""
+    """The gradient of an easy prompt, relative to that of a hard one."""
 
     coefficient: float
-    """the ratio of beta, which the talk shows"""
+    """the ratio of beta, as in the talk"""
     gradient: float
-    """the ratio of gradient norms, beta·‖e_y - pi‖, with the rest of pi spread evenly"""
+    """the ratio of gradient norms, beta·‖e_y - pi‖, with equal probabilities of all wrong actions"""
 
 
 def gradient_share(easy: float = 0.95, hard: float = 0.05, arms: int = 10) -> dict[str, Share]:
-    """Easy over hard for each method. At the defaults TPO's coefficient ratio is 1.7, GRPO's and PG's 19."""
+    """Easy relative to hard, by method. At the defaults TPO's coefficient ratio is 1.7, GRPO's and PG's 19."""
     shares = {}
     for method in METHODS:
         ratio = float(population_beta(method, easy, arms) / population_beta(method, hard, arms))
@@ -85,9 +85,9 @@ def gradient_share(easy: float = 0.95, hard: float = 0.05, arms: int = 10) -> di
 def rare_failure(
     p_old: Sequence[float] = RARE, rewards: Sequence[float] = (0, 1, 1, 0)
 ) -> np.ndarray:
-    """q - p_old: TPO pushes a failure down in proportion to how common it is. A policy gradient does not.
+    """q - p_old: TPO lowers a failure in proportion to its probability. A policy gradient does not.
 
-    At the defaults (-.452, +.252, +.210, -.0100): the common failure is pushed 45 times as hard.
+    At the defaults (-.452, +.252, +.210, -.0100): the common failure is lowered 45 times as much as the rare.
     """
     p = np.asarray(p_old, dtype=float)
     u = standardize(np.asarray(rewards, dtype=float))
@@ -95,7 +95,7 @@ def rare_failure(
 
 
 class ClipBound(NamedTuple):
-    """Where one update on a success of probability p may end."""
+    """The probability that one update on a success of probability p can reach."""
 
     clipped: float
     """PPO's and GRPO's clip bound, (1 + clip)·p, at most 1"""
@@ -106,9 +106,9 @@ class ClipBound(NamedTuple):
 def clip_bound(
     p: float = 0.01, clip: float = 0.2, group_sizes: Sequence[int] = (4, 8, 16)
 ) -> ClipBound:
-    """A rare success may grow by 20% under clipping; its TPO target does not depend on a step size.
+    """The largest probability of a rare success after one update: under clipping, and as TPO's target.
 
-    At the defaults .012 against .092, .172 and .386.
+    At the defaults .012 against .092, .172 and .386. Clipping allows 20% more; TPO's target has no such bound.
     """
     reach = {}
     for k in group_sizes:

@@ -1,4 +1,4 @@
-"""Every objective of the field, each written once. A name is one line here."""
+"""The objectives and the names they are registered under; one `register` call for each name."""
 
 from tpo.objectives.base import Objective, Traits, entry, list_objectives, objective, register
 from tpo.objectives.ce import CrossEntropy
@@ -23,20 +23,18 @@ from tpo.objectives.tpo import TPO
 from tpo.objectives.vapo import VAPO
 
 register("tpo", TPO)
-register(
-    "tpo_no_anchor", TPO, "TPO with q = softmax(u/eta): the target forgets p_old.", anchor=False
-)
+register("tpo_no_anchor", TPO, "TPO without p_old in its target: q = softmax(u/eta).", anchor=False)
 register(
     "tpo_outcomes",
     TPO,
-    "TPO of outcomes: candidates of one score are fitted as one.",
+    "TPO with pooled ties: candidates with equal scores are fitted as one outcome.",
     ties="pooled",
 )
 register("lpo", LPO)
 register(
     "lpo_reverse",
     LPO,
-    "LPO under KL(P‖w*): on-policy an ordinary policy gradient.",
+    "LPO under KL(P‖w*); on-policy it is an ordinary policy gradient.",
     divergence="reverse",
 )
 register("lpo_js", LPO, "LPO under the Jensen-Shannon divergence.", divergence="js")

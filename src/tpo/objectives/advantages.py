@@ -1,4 +1,4 @@
-"""How scores become advantages. Each function takes `Groups` and returns [B, K], or [B, K, T] per token."""
+"""Advantages from scores. Each function takes `Groups` and returns [B, K], or [B, K, T] if it is per token."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def leave_one_out(groups: Groups) -> Array:
 
 
 def over_mean(groups: Groups) -> Array:
-    """[B, K] (R - mean)/(mean + 1e-6); a group without a success has only zeros."""
+    """[B, K] (R - mean)/(mean + 1e-6); all 0 in a group without a success."""
     return centred(groups) / (group_mean(groups) + 1e-6)
 
 
@@ -47,7 +47,7 @@ def batch_sigma(groups: Groups) -> Array:
 
 
 def batch_z(xp: Namespace, x: Array, mask: Array | None) -> Array:
-    """`x` standardised over every unmasked entry of the batch; 0 where all are equal."""
+    """`x` standardised over all unmasked entries of the batch; 0 if all are equal."""
     if 0 in x.shape:
         return x
     flat = z_scores(xp, x.reshape(-1), None if mask is None else mask.reshape(-1))

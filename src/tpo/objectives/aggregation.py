@@ -1,6 +1,6 @@
-"""How token terms become one number: every loss is Σ weights·term, with the weights frozen beforehand.
+"""Weights that aggregate token terms into a loss, Σ weights·term. They are computed once, in `prepare`.
 
-Where nothing is masked and nothing dropped a weight is a plain number, and costs nothing.
+If nothing is masked or dropped, a weight is a plain number and needs no array.
 """
 
 from __future__ import annotations
@@ -23,28 +23,30 @@ def token_weights(
     `sequence`: mean over tokens, then candidates, then contexts (DeepSeekMath).
     `token`: mean over all tokens of the batch (DAPO).
     `constant`: sum over tokens divided by `length`, mean over candidates, then contexts (Dr. GRPO).
-    With `drop`, groups whose candidates all score alike weigh nothing and do not count in the mean.
+    With `drop`, zero-variance groups get weight 0 and do not count in the mean.
     """
     shape = tuple(groups.log_probs_old.shape)
-    kept, n_contexts = contexts(groups, drop)
+    kept, n_contexts = kept_contexts(groups, drop)
     tokens = present(groups, groups.mask) * kept
     if over == "candidate":
-        return tokens / total(groups, present(groups, _column(groups.counted)) * kept, shape[:2])
+        return tokens / broadcast_sum(
+            groups, present(groups, _column(groups.counted)) * kept, shape[:2]
+        )
     if over == "group":
         return tokens / n_contexts
     if over == "sequence":
         return tokens / groups.lengths / sizes(groups) / n_contexts
     if over == "token":
-        return tokens / total(groups, tokens, shape)
+        return tokens / broadcast_sum(groups, tokens, shape)
     return tokens / (length or shape[-1]) / sizes(groups) / n_contexts
 
 
 def candidate_weights(groups: Groups, over: str, drop: bool = False) -> Array | float:
-    """[B, K, 1], or a number: `token_weights` where a candidate has one term instead of one per token."""
-    kept, n_contexts = contexts(groups, drop)
+    """[B, K, 1], or a number: `token_weights` for losses with one term per candidate instead of per token."""
+    kept, n_contexts = kept_contexts(groups, drop)
     weights = candidates(groups) * kept
     if over == "candidate":
-        return weights / total(groups, weights, tuple(groups.log_probs_old.shape[:2]))
+        return weights / broadcast_sum(groups, weights, tuple(groups.log_probs_old.shape[:2]))
     if over == "group":
         return weights / n_contexts
     return weights / n_contexts / sizes(groups)
@@ -70,15 +72,15 @@ def sizes(groups: Groups) -> Array | float:
     return groups.sizes if isinstance(groups.sizes, float) else groups.sizes[..., None]
 
 
-def contexts(groups: Groups, drop: bool) -> tuple[Array | float, Array | float]:
-    """[B, 1, 1] 1 for every context that stays in the loss, and how many stay, at least 1."""
+def kept_contexts(groups: Groups, drop: bool) -> tuple[Array | float, Array | float]:
+    """[B, 1, 1] 1 for every context that is in the loss, 0 for a dropped one; and their number, at least 1."""
     if not drop:
         return 1.0, max(groups.scores.shape[0], 1)
     kept = present(groups, groups.informative[:, None, None])
-    return kept, total(groups, kept, tuple(groups.scores.shape[:1]))
+    return kept, broadcast_sum(groups, kept, tuple(groups.scores.shape[:1]))
 
 
-def total(groups: Groups, ones: Array | float, shape: tuple[int, ...]) -> Array | float:
+def broadcast_sum(groups: Groups, ones: Array | float, shape: tuple[int, ...]) -> Array | float:
     """The sum of `ones` broadcast to `shape`, at least 1."""
     if isinstance(ones, float):
         return float(max(math.prod(shape), 1))

@@ -1,4 +1,4 @@
-"""Objective: a frozen value with `prepare`, `loss` and `coefficients`; and the registry of their names."""
+"""The base class `Objective` with `prepare`, `loss` and `coefficients`; option types; the registry of names."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def inside_unit(default: float) -> float:
 
 
 def choice(default: str, *names: str, formerly: Mapping[str, str] | None = None) -> str:
-    """An option that is one of a few names; `formerly` maps names of earlier versions to them."""
+    """An option that is one of a few names; `formerly` maps former names, still accepted, to current ones."""
     found = _option(default, "one of " + ", ".join(map(repr, names)), lambda v: v in names)
     return field(default=default, metadata={**found.metadata, "formerly": formerly or {}})
 
@@ -62,7 +62,7 @@ def numbers(default: tuple[float, ...]) -> tuple[float, ...]:
 
 
 class Traits(NamedTuple):
-    """What an objective asks of its user; the documentation's table is made of these."""
+    """What an objective needs from its user. The documentation's table is generated from this."""
 
     family: str
     group: bool = True
@@ -72,14 +72,14 @@ class Traits(NamedTuple):
     reference: bool = False
     """Uses `log_probs_ref`, by default or by an option."""
     epochs: bool = True
-    """Made for several epochs on one batch."""
+    """Meant for several epochs per batch (TRL's `num_iterations`)."""
 
 
 @dataclass(frozen=True)
 class Objective:
     """A rule from (log-probs, rollout log-probs, scores) to a loss; a frozen, hashable value.
 
-    A new objective is a subclass with `_prepare` and `_loss`; where `_coefficients` is absent they come from
+    A new objective is a subclass with `_prepare` and `_loss`. Without `_coefficients` the gradient comes from
     automatic differentiation, which NumPy does not have.
     """
 
@@ -100,7 +100,7 @@ class Objective:
                 )
 
     def prepare(self, groups: Groups) -> Any:
-        """What stays frozen over the epochs on one rollout batch; a NamedTuple, so a JAX pytree."""
+        """Everything that is fixed over the epochs of one rollout batch; a NamedTuple, so a JAX pytree."""
         if not isinstance(groups, Groups):
             raise TypeError(f"groups is a {type(groups).__name__}, expected tpo.Groups")
         for name in self.needs:
@@ -115,7 +115,7 @@ class Objective:
         return self._applied(self._loss, log_probs, prepared)
 
     def coefficients(self, log_probs: Array, prepared: Any) -> Array:
-        """d loss / d log_probs, [B, K, T], exact; for engines that split groups over micro-batches."""
+        """The exact d loss / d log_probs, [B, K, T], for engines that split groups over micro-batches."""
         return self._applied(self._coefficients, log_probs, prepared)
 
     def _applied(self, rule: Callable[..., Array], log_probs: Array, prepared: Any) -> Array:
@@ -130,20 +130,20 @@ class Objective:
             ) from None
 
     def _prepare(self, groups: Groups) -> Any:
-        """Subclasses: the frozen part, a NamedTuple with a field `log_probs_old`."""
+        """In subclasses: what `prepare` returns, a NamedTuple with a field `log_probs_old`."""
         raise NotImplementedError
 
     def _loss(self, xp: Namespace, log_probs: Array, prepared: Any) -> Array:
-        """Subclasses: the loss."""
+        """In subclasses: the loss."""
         raise NotImplementedError
 
     def _coefficients(self, xp: Namespace, log_probs: Array, prepared: Any) -> Array:
-        """Subclasses may state the gradient in closed form; otherwise it is derived from `_loss`."""
+        """In subclasses, optional: the gradient in closed form. By default it is derived from `_loss`."""
         return xp.gradient(lambda x: self._loss(xp, x, prepared), log_probs)
 
 
 def _checked(log_probs: Array, prepared: Any) -> Namespace:
-    """The namespace of log-probs that fit the rollout's; what fits at a glance needs no second look."""
+    """The namespace of log-probs that match the rollout's; the slower full check runs only on a mismatch."""
     old = getattr(prepared, "log_probs_old", None)
     if old is None or isinstance(prepared, Groups):
         raise TypeError(
@@ -159,7 +159,7 @@ _Class = TypeVar("_Class", bound=type[Objective])
 
 
 class Entry(NamedTuple):
-    """A registered name: the class, the options that make the variant, what it is, and if it is listed."""
+    """A registered name: the class, the options of this variant, a summary, and whether it is listed."""
 
     make: type[Objective]
     options: Mapping[str, Any]
@@ -175,7 +175,7 @@ def register(
 ) -> _Class:
     """Make `tpo.objective(name)` return `make(**options)`; a variant is one such line.
 
-    listed: whether `tpo.list_objectives()` names it. What serves one study or one test need not be.
+    listed: whether `tpo.list_objectives()` includes it; False for objectives of a single study or test.
     """
     if not (isinstance(make, type) and issubclass(make, Objective)):
         raise TypeError(f"make is {make!r}, expected a subclass of tpo.Objective")
@@ -208,5 +208,5 @@ def objective(name: str, **options: Any) -> Objective:
 
 
 def list_objectives() -> list[str]:
-    """The names that `tpo.objective` accepts."""
+    """The names that `tpo.objective` accepts, but for those registered as unlisted."""
     return [name for name, found in _REGISTRY.items() if found.listed]

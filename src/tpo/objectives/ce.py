@@ -1,4 +1,4 @@
-"""Supervised cross-entropy: the oracle that knows the answer."""
+"""Supervised cross-entropy: an oracle baseline that is given the answer."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tpo.objectives.target_matching import SCORES, PreparedTarget, TargetObjecti
 
 @dataclass(frozen=True)
 class CrossEntropy(TargetObjective):
-    r"""Cross-entropy to the known answer, where the group holds it.
+    r"""Cross-entropy to the known answer, in groups that contain it.
 
     .. math:: q = e_y, \qquad L = -\frac{1}{B}\sum_b \log p_{b,y}, \qquad
               \frac{\partial L}{\partial \ell_i} = \frac{p_i - 1[i = y]}{B}

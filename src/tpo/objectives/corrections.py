@@ -1,4 +1,4 @@
-"""Corrections between the engine that sampled and the trainer that learns; they compose with any objective."""
+"""TIS and IcePop: corrections of any objective for log-probs that differ between sampler and trainer."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from tpo.objectives.base import Objective, choice, positive
 from tpo.objectives.kl import LIMIT
 
 
-class Corrected(NamedTuple):
-    """An objective's own signal and the factor on each token's gradient."""
+class PreparedCorrection(NamedTuple):
+    """What the inner objective prepared, and the factor on each token's gradient."""
 
     log_probs_old: Array
     inner: Any
@@ -21,7 +21,7 @@ class Corrected(NamedTuple):
 
 @dataclass(frozen=True)
 class Correction(Objective):
-    """An objective whose gradient on each token is multiplied by a frozen factor; its value is unchanged."""
+    """The inner objective with each token's gradient times a fixed factor; the loss value is unchanged."""
 
     inner: Objective
 
@@ -32,7 +32,7 @@ class Correction(Objective):
 
     @property
     def traits(self) -> Any:  # type: ignore[override]
-        """What the corrected objective asks for."""
+        """The traits of the inner objective."""
         return self.inner.traits
 
     def _prepare(self, groups: Groups) -> Any:
@@ -43,16 +43,17 @@ class Correction(Objective):
             )
         xp = groups.xp
         x = xp.clip(groups.log_probs_old - groups.log_probs_rollout, -LIMIT, LIMIT)
-        groups, factor = self.corrected(xp, groups, x)
-        return Corrected(groups.log_probs_old, self.inner.prepare(groups), factor)
+        groups, factor = self.correction(xp, groups, x)
+        return PreparedCorrection(groups.log_probs_old, self.inner.prepare(groups), factor)
 
-    def corrected(self, xp: Namespace, groups: Groups, x: Array) -> tuple[Groups, Array]:
-        """The group that is left and the factor [B, K, T]; x = log pi_train - log pi_infer."""
+    def correction(self, xp: Namespace, groups: Groups, x: Array) -> tuple[Groups, Array]:
+        """The groups without removed candidates, and the factor [B, K, T]; x = log pi_train - log pi_infer."""
         raise NotImplementedError
 
     def _loss(self, xp: Namespace, log_probs: Array, prepared: Any) -> Array:
-        held = xp.stop_gradient(log_probs)
-        return self.inner._loss(xp, held + prepared.factor * (log_probs - held), prepared.inner)
+        detached = xp.stop_gradient(log_probs)
+        scaled = detached + prepared.factor * (log_probs - detached)
+        return self.inner._loss(xp, scaled, prepared.inner)
 
     def _coefficients(self, xp: Namespace, log_probs: Array, prepared: Any) -> Array:
         return prepared.factor * self.inner._coefficients(xp, log_probs, prepared.inner)
@@ -67,16 +68,16 @@ class TIS(Correction):
     Shapes: needs `groups.log_probs_rollout` [B, K, T], the sampling engine's own log-probs.
 
     Edge cases: equal log-probs leave the objective as it is. For target objectives the factors break
-    Σ(p - q) = 0; there `icepop(level="sequence")` is the better choice.
+    Σ(p - q) = 0; use `icepop(level="sequence")` for those.
 
     Source: Yao et al., "Your efficient RL framework secretly brings you off-policy RL training", 2025.
 
-    Deviates: the loss value stays the uncorrected one; only gradients change.
+    Deviates: the loss value is the uncorrected one; only gradients change.
     """
 
     cap: float = positive(2.0)
 
-    def corrected(self, xp: Namespace, groups: Groups, x: Array) -> tuple[Groups, Array]:
+    def correction(self, xp: Namespace, groups: Groups, x: Array) -> tuple[Groups, Array]:
         return groups, xp.clip(xp.exp(x), None, self.cap)
 
 
@@ -86,9 +87,9 @@ class IcePop(Correction):
 
     .. math:: c_{it} \leftarrow 1[low \le \frac{\pi_{train}}{\pi_{infer}} \le high]\, c_{it}
 
-    Shapes: needs `groups.log_probs_rollout`. `level="token"` silences tokens. `level="sequence"` takes the
-    geometric mean over a candidate's tokens and removes the candidate from its group altogether, so that a
-    target stays a distribution over those that remain.
+    Shapes: needs `groups.log_probs_rollout`. `level="token"` sets the
+    gradient of the other tokens to 0. `level="sequence"` uses the geometric mean over a candidate's tokens, and
+    removes the candidate from its group: a target is then a distribution over the candidates that are left.
 
     Edge cases: a group that loses all its candidates adds 0.
 
@@ -101,7 +102,7 @@ class IcePop(Correction):
     high: float = positive(5.0)
     level: str = choice("token", "token", "sequence")
 
-    def corrected(self, xp: Namespace, groups: Groups, x: Array) -> tuple[Groups, Array]:
+    def correction(self, xp: Namespace, groups: Groups, x: Array) -> tuple[Groups, Array]:
         if self.level == "sequence":
             x = xp.sum(x, axis=-1, keepdims=True) / groups.lengths
         inside = (xp.exp(x) >= self.low) & (xp.exp(x) <= self.high)
@@ -113,12 +114,12 @@ class IcePop(Correction):
 
 
 def tis(objective: Objective, cap: float = 2.0) -> Objective:
-    """`objective` under truncated importance sampling between the engines."""
+    """`objective` with truncated importance sampling between sampling engine and trainer."""
     return TIS(objective, cap)
 
 
 def icepop(
     objective: Objective, low: float = 0.5, high: float = 5.0, level: str = "token"
 ) -> Objective:
-    """`objective` without the tokens (or candidates) on which the engines disagree."""
+    """`objective` without the tokens (or candidates) on which sampling engine and trainer disagree."""
     return IcePop(objective, low, high, level)

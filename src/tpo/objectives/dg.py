@@ -1,4 +1,4 @@
-"""Delightful policy gradient: a gate on surprise."""
+"""Delightful policy gradient (DG): each advantage gated by how surprising its action is."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tpo.objectives.weighted import PreparedPolicy, WeightedObjective, prepare_p
 
 @dataclass(frozen=True)
 class DG(WeightedObjective):
-    r"""Gate each advantage by how surprising a success, or how expected a failure, it is.
+    r"""Scale each advantage by a gate that grows with the surprise of a success and falls with a failure's.
 
     .. math:: L = -\mathrm{mean}[\mathrm{sg}(\sigma(\chi/\eta)\, U)\log\pi], \qquad
               \chi = U \cdot (-\log \pi)
@@ -27,7 +27,7 @@ class DG(WeightedObjective):
 
     Source: the Delightful Gradient as stated and used in arXiv 2604.06159.
 
-    Deviates: the gate is taken at the current log-probs in every epoch, through which no gradient flows.
+    Deviates: the gate uses the current log-probs in every epoch; no gradient flows through it.
     """
 
     traits: ClassVar[Traits] = Traits("policy gradient", group=False, epochs=False)

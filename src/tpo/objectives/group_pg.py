@@ -1,4 +1,4 @@
-"""Group-relative policy gradients without a ratio."""
+"""Policy gradients with group-relative advantages and no ratio: Group PG and MaxRL."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from tpo.objectives.weighted import WeightedObjective, prepare_policy
 
 @dataclass(frozen=True)
 class GroupPG(WeightedObjective):
-    r"""TPO's signal without its target: standardised scores as weights on the log-scores.
+    r"""TPO without its target: standardised scores weigh the log-scores directly.
 
     .. math:: L = -\frac{1}{B}\sum_b\sum_i u_i\, \ell_i, \qquad
               \frac{\partial L}{\partial \ell_i} = -\frac{u_i}{B}
 
     Shapes: u [B, K], :math:`\ell` the sum of a candidate's token log-probs.
 
-    Edge cases: the gradient never vanishes while scores differ, however far p has moved.
+    Edge cases: while scores differ the gradient does not vanish, however far p has moved.
 
     Source: the ablation of arXiv 2604.06159, Fig. 9.
 
@@ -36,7 +36,7 @@ class GroupPG(WeightedObjective):
 
 @dataclass(frozen=True)
 class MaxRL(WeightedObjective):
-    r"""Weights that climb the expected log of the pass rate: the mean divides, not the sigma.
+    r"""Ascend the expected log of the pass rate: centred scores are divided by the mean, not by sigma.
 
     .. math:: A_i = \frac{R_i - \bar R}{\bar R + 10^{-6}}, \qquad
               L = -\frac{1}{BK}\sum A_i \sum_t \log\pi_{i,t}

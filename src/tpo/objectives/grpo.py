@@ -1,4 +1,4 @@
-"""Group relative policy optimization and its direct descendants."""
+"""Group relative policy optimization (GRPO) and two close variants: Dr. GRPO and DAPO."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ class GRPO(ClippedObjective):
 
     Shapes: u [B, K]. `granularity="token"` is the form above (DeepSeekMath). `granularity="sequence"` is the
     TPO paper's baseline: one ratio per candidate, :math:`\exp\sum_t\log r_{it}`, summed over K with no 1/K,
-    averaged over contexts. The KL is to `log_probs_ref`, or to the rollout snapshot without one; with
+    averaged over contexts. The KL is to `log_probs_ref`, or to the rollout snapshot without one. With
     `kl_correction` it is r·k3, whose gradient is unbiased in epochs after the first (TRL's default).
-    `sigma_floor` is the least sigma that scores are divided by.
-    `drop_constant` leaves zero-variance groups out of the loss and of the mean (`grpo_masked`).
+    `sigma_floor` is the smallest sigma that scores are divided by.
+    `drop_constant` excludes zero-variance groups from the loss and from the mean (`grpo_masked`).
 
-    Edge cases: a zero-variance group has u = 0; its KL still acts, unless dropped.
+    Edge cases: a zero-variance group has u = 0; its KL remains, unless the group is dropped.
 
     Source: DeepSeekMath, arXiv 2402.03300; the sequence form from arXiv 2604.06159.
 
@@ -53,13 +53,13 @@ class GRPO(ClippedObjective):
         u = z_scores(groups.xp, groups.total, groups.counted, self.sigma_floor)
         return prepared._replace(advantages=u[..., None])
 
-    def walls(self) -> tuple[float, float]:
+    def clip_range(self) -> tuple[float, float]:
         return self.clip, self.clip
 
 
 @dataclass(frozen=True)
 class DrGRPO(ClippedObjective):
-    r"""GRPO without its two normalisers: no sigma, no length.
+    r"""GRPO without division by sigma or by length.
 
     .. math:: L = -\frac1B\sum_b\frac1K\sum_i\frac{1}{L_{max}}\sum_t
               \min(r A_i, \mathrm{clip}(r, 1\pm\epsilon)A_i),
@@ -67,7 +67,7 @@ class DrGRPO(ClippedObjective):
 
     Shapes: A [B, K]; L_max is `max_length`, or T where it is 0.
 
-    Edge cases: give `max_length` when batches are padded to different T, or the scale moves with the padding.
+    Edge cases: set `max_length` if batches are padded to different T, or the scale depends on the padding.
 
     Source: Liu et al., arXiv 2503.20783.
 
@@ -83,25 +83,25 @@ class DrGRPO(ClippedObjective):
         weights = token_weights(groups, "constant", length=self.max_length or None)
         return prepare_policy(groups, advantage(groups, "centred"), weights)
 
-    def walls(self) -> tuple[float, float]:
+    def clip_range(self) -> tuple[float, float]:
         return self.clip, self.clip
 
 
 @dataclass(frozen=True)
 class DAPO(ClippedObjective):
-    r"""Clip higher, average over tokens, and leave out groups without a signal.
+    r"""A higher upper clip bound, a mean over tokens, and no zero-variance groups.
 
     .. math:: L = -\frac{1}{\sum_i |o_i|}\sum_i\sum_t
               \min(r u_i, \mathrm{clip}(r, 1-\epsilon_{low}, 1+\epsilon_{high})u_i)
 
     Shapes: u [B, K]; the mean runs over all tokens of informative groups.
 
-    Edge cases: a batch without an informative group has a loss of 0. The trainer refills dropped groups by
-    sampling more prompts (`groups.informative` says which); `overlong_penalty` shapes the scores beforehand.
+    Edge cases: a batch without an informative group has a loss of 0. The trainer may replace
+    dropped groups by new prompts (see `groups.informative`). Add `overlong_penalty` to the scores first.
 
     Source: Yu et al., arXiv 2503.14476.
 
-    Deviates: refilling and reward shaping happen outside; they are rollout and task.
+    Deviates: dynamic sampling and reward shaping are outside the objective, in rollout and task.
     """
 
     traits: ClassVar[Traits] = Traits("ratio")
@@ -112,5 +112,5 @@ class DAPO(ClippedObjective):
     def _prepare(self, groups: Groups) -> Any:
         return prepare_ratio(groups, "z", "token", "token", drop=True)
 
-    def walls(self) -> tuple[float, float]:
+    def clip_range(self) -> tuple[float, float]:
         return self.clip_low, self.clip_high

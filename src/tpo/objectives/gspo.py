@@ -1,4 +1,4 @@
-"""Group sequence policy optimization: the ratio of a sequence is the geometric mean over its tokens."""
+"""Group sequence policy optimization (GSPO): one ratio per sequence, the geometric mean over its tokens."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ class GSPO(ClippedObjective):
 
     Shapes: s and u [B, K].
 
-    Edge cases: the published clip range is three orders narrower than PPO's, since s is a mean.
+    Edge cases: the published clip range is three orders of magnitude narrower than PPO's, since s is a mean.
 
     Source: Zheng et al., arXiv 2507.18071.
 
-    Deviates: the KL, of which the paper has none, is per token and averaged over the sequence, as in TRL.
+    Deviates: the paper has no KL; ours is per token and averaged over the sequence, as in TRL.
     """
 
     traits: ClassVar[Traits] = Traits("ratio")
@@ -43,19 +43,19 @@ class GSPO(ClippedObjective):
     def _prepare(self, groups: Groups) -> Any:
         return prepare_ratio(groups, "z", "mean", "sequence")
 
-    def walls(self) -> tuple[float, float]:
+    def clip_range(self) -> tuple[float, float]:
         return self.clip_low, self.clip_high
 
 
 @dataclass(frozen=True)
 class GSPOToken(GSPO):
-    r"""GSPO's ratio carried by each token, so that advantages may differ between tokens.
+    r"""GSPO with its ratio on every token, which allows a different advantage for each token.
 
     .. math:: s_{it} = \mathrm{sg}(s_i)\,\frac{\pi_{it}}{\mathrm{sg}(\pi_{it})}, \qquad
               L = -\frac1B\sum_b\frac1K\sum_i\frac{1}{|o_i|}\sum_t
               \min(s_{it} A_{it}, \mathrm{clip}(s_{it}) A_{it})
 
-    Shapes: A is u [B, K] spread over the tokens.
+    Shapes: A is u [B, K], repeated on each token.
 
     Edge cases: with one advantage per sequence the value and the gradient are GSPO's.
 
@@ -73,6 +73,6 @@ class GSPOToken(GSPO):
     def log_ratios(
         self, xp: Namespace, log_probs: Array, snapshot: Array, prepared: PreparedPolicy
     ) -> Array:
-        held = xp.stop_gradient(masked(xp, log_probs, prepared.tokens))
-        x = log_ratio(xp, held, snapshot, prepared, "mean")
-        return x + (masked(xp, log_probs, prepared.tokens) - held)
+        detached = xp.stop_gradient(masked(xp, log_probs, prepared.tokens))
+        x = log_ratio(xp, detached, snapshot, prepared, "mean")
+        return x + (masked(xp, log_probs, prepared.tokens) - detached)

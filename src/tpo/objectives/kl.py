@@ -1,4 +1,4 @@
-"""Estimators of the KL divergence from samples of pi; d = log pi - log pi_ref, token by token."""
+"""Estimators of the KL divergence from samples of pi, per token; d = log pi - log pi_ref."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from tpo import checks
 from tpo.arrays import Array, Namespace
 
 LIMIT = 20.0
-"""Log-ratios are clamped to ±LIMIT before exp, as in the TPO paper's GRPO; their gradient is 0 beyond."""
+"""Log-ratios are clamped to ±LIMIT before exp, as in the TPO paper's GRPO. A clamped one has no gradient."""
 
 
 def k1(log_probs: Array, log_probs_ref: Array) -> Array:
-    r"""d: unbiased, of high variance; as a loss its expected gradient is 0.
+    r"""k1 = d: unbiased, high variance. As a loss its expected gradient is 0.
 
     .. math:: k_1 = d = \log\pi - \log\pi_{ref}
 
@@ -21,60 +21,60 @@ def k1(log_probs: Array, log_probs_ref: Array) -> Array:
 
 
 def k2(log_probs: Array, log_probs_ref: Array) -> Array:
-    r"""d²/2: biased, of low variance; as a loss its expected gradient is that of KL(pi‖ref).
+    r"""k2 = d²/2: biased, low variance. As a loss its expected gradient is that of KL(pi‖ref).
 
     .. math:: k_2 = d^2/2
 
     Elementwise, any shape. Source: J. Schulman, "Approximating KL divergence", 2020.
     """
-    return half_square(k1(log_probs, log_probs_ref))
+    return k2_of(k1(log_probs, log_probs_ref))
 
 
 def k3(log_probs: Array, log_probs_ref: Array) -> Array:
-    r"""e^-d + d - 1: unbiased, of low variance, never negative; as a loss its gradient is that of KL(ref‖pi).
+    r"""k3 = e^-d + d - 1: unbiased, low variance, never negative. As a loss its gradient is that of KL(ref‖pi).
 
     .. math:: k_3 = e^{-d} + d - 1
 
     Elementwise, any shape; d is clamped to ±20. Source: J. Schulman, "Approximating KL divergence", 2020.
     """
     xp = checks.alike(log_probs=log_probs, log_probs_ref=log_probs_ref)
-    return bregman(xp, clamped(xp, log_probs - log_probs_ref))
+    return k3_of(xp, clamped(xp, log_probs - log_probs_ref))
 
 
-def half_square(d: Array) -> Array:
+def k2_of(d: Array) -> Array:
     """k2 of d."""
     return d * d / 2
 
 
 def clamped(xp: Namespace, x: Array) -> Array:
-    """A log-ratio between -LIMIT and LIMIT."""
+    """The log-ratio x, clamped to ±LIMIT."""
     return xp.clip(x, -LIMIT, LIMIT)
 
 
-def inside(xp: Namespace, x: Array, slope: Array) -> Array:
-    """The slope, 0 where the log-ratio was clamped."""
+def zero_if_clamped(xp: Namespace, x: Array, slope: Array) -> Array:
+    """`slope` where |x| < LIMIT, else 0: the derivative through `clamped`."""
     return xp.where(xp.abs(x) < LIMIT, slope, 0.0)
 
 
-def bregman(xp: Namespace, d: Array) -> Array:
+def k3_of(xp: Namespace, d: Array) -> Array:
     """k3 of a clamped d."""
     return xp.exp(-d) + d - 1
 
 
-def bregman_slope(xp: Namespace, d: Array) -> Array:
+def k3_slope(xp: Namespace, d: Array) -> Array:
     """dk3/dd = 1 - e^-d, of a clamped d."""
     return 1 - xp.exp(-d)
 
 
 def corrected(xp: Namespace, x: Array, estimate: Array) -> Array:
-    r"""r·k of an estimate k, with r = e^x = pi/pi_old: unbiased where pi_old sampled, not pi.
+    r"""r·k of an estimate k, with r = e^x = pi/pi_old: unbiased when pi_old sampled instead of pi.
 
-    The gradient flows through r as well: of r·k3 it is r·d, that of KL(pi‖ref). x is clamped.
+    The gradient flows through r too: that of r·k3 is r·d, the gradient of KL(pi‖ref). x must be clamped.
     Source: DeepSeek-V3.2, arXiv 2512.02556; TRL's `use_bias_correction_kl`.
     """
     return xp.exp(x) * estimate
 
 
 def corrected_slope(xp: Namespace, x: Array, estimate: Array, slope: Array) -> Array:
-    """r·(k + dk/dd), as d and x grow together; x is not yet clamped, and beyond the clamp r is constant."""
-    return xp.exp(clamped(xp, x)) * (inside(xp, x, estimate) + slope)
+    """d(r·k)/dx = r·(k + dk/dd), since d and x change alike. Pass x unclamped: beyond LIMIT r is constant."""
+    return xp.exp(clamped(xp, x)) * (zero_if_clamped(xp, x, estimate) + slope)

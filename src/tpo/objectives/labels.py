@@ -1,4 +1,4 @@
-"""How tables, figures and pages call an objective."""
+"""Display names of objectives, for tables, figures and pages."""
 
 from __future__ import annotations
 
@@ -45,5 +45,5 @@ LABELS = {
 
 
 def label(name: str) -> str:
-    """`dr_grpo` -> `Dr. GRPO`; an objective of your own by its name."""
+    """`dr_grpo` -> `Dr. GRPO`; an objective without a display name keeps its registered name."""
     return LABELS.get(name, name)

@@ -1,4 +1,4 @@
-"""Likelihood objectives: which candidates should become more or less likely, and by what fixed weight."""
+"""Weighted log-likelihood (AWR, PMPO), and regression of log-ratios on score differences (REBEL)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tpo.objectives.weighted import (
 )
 
 LEVEL = 1e-5
-"""A z-score this small is rounding: the candidate scores as its group does on average."""
+"""A z-score within ±LEVEL is rounding: the candidate has its group's mean score."""
 
 
 @dataclass(frozen=True)
@@ -30,11 +30,11 @@ class AWR(WeightedObjective):
 
     Shapes: A = R - mean within the group, [B, K]. β is `temperature`, w_max is `cap`.
 
-    Edge cases: equal scores give weight 1 to everyone; it does not come to rest at a target.
+    Edge cases: equal scores give every candidate weight 1. There is no target at which the gradient vanishes.
 
     Source: Peng et al., arXiv 1910.00177.
 
-    Deviates: the group mean takes the place of the learned value function.
+    Deviates: the group mean replaces the learned value function.
     """
 
     traits: ClassVar[Traits] = Traits("target")
@@ -50,7 +50,7 @@ class AWR(WeightedObjective):
 
 @dataclass(frozen=True)
 class PMPO(PenalisedObjective):
-    r"""Preference-based MPO: up with the accepted, down with the rejected, held by a KL.
+    r"""Preference-based MPO: accepted candidates up, rejected ones down, with a KL penalty.
 
     .. math:: L = \frac1B\sum_b
               [-\alpha\,\mathrm{mean}_{acc}\,\ell + (1-\alpha)\,\mathrm{mean}_{rej}\,\ell]
@@ -59,7 +59,7 @@ class PMPO(PenalisedObjective):
     Shapes: accepted candidates score above their group's mean, rejected ones below. The KL is k3 against
     `log_probs_ref` (the snapshot without one), summed over tokens and averaged over candidates.
 
-    Edge cases: equal scores leave the KL alone.
+    Edge cases: with equal scores only the KL remains.
 
     Source: Abdolmaleki et al., arXiv 2410.04166.
 

@@ -1,4 +1,4 @@
-"""Listwise policy optimization: the target in log-ratio space, fitted under any divergence."""
+"""Listwise policy optimization (LPO): a target over log-ratios, fitted under one of four divergences."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tpo.objectives.target_matching import (
     SCORES,
     PreparedTarget,
     TargetObjective,
-    contexts,
+    count_contexts,
     log_scores_of,
     pulled_back,
     score_rule,
@@ -24,7 +24,7 @@ from tpo.objectives.target_matching import (
 
 
 class Divergence(NamedTuple):
-    """D(P, w) = Σ_i value_i and pull_i = P_i ∂D/∂P_i, both of (log P, log w) so that nothing overflows."""
+    """D(P, w) = Σ_i value_i and pull_i = P_i ∂D/∂P_i. Both take log P and log w, so that nothing overflows."""
 
     value: Callable[[Namespace, Array, Array, float], Array]
     pull: Callable[[Namespace, Array, Array, float], Array]
@@ -64,7 +64,7 @@ DIVERGENCES = {
         ),
     ),
 }
-"""`reverse` is KL(P‖w), `js` Jensen-Shannon, `alpha` Amari's; `forward`, KL(w‖P), is the family's fit."""
+"""`reverse` is KL(P‖w), `js` Jensen-Shannon, `alpha` Amari's; `forward`, KL(w‖P), is in `TargetObjective`."""
 
 
 @dataclass(frozen=True)
@@ -82,13 +82,13 @@ class LPO(TargetObjective):
     `batch_sigma`; `divergence` is `forward`, `reverse`, `js` or `alpha` (Amari's, by `alpha`).
     Per-token log-ratios are clipped to [log(1 - clip), log(1 + clip)].
 
-    Edge cases: where tau is 0 (equal scores, or a mean of 0) the group has no signal and w* = softmax(s_t).
+    Edge cases: if tau is 0 (equal scores, or a mean of 0), R/tau counts as 0 and w* = softmax(s_t).
 
     Source: arXiv 2605.06139; `js` and `alpha` are open questions of the TPO talk.
 
     Deviates: eta multiplies tau (1 in the paper); `score` may be any of TPO's four; with a `sum` or
     `mean` score the logits are log-probs, not log-ratios, and are not clipped. A mean of 0 or below
-    gives no signal.
+    counts as tau = 0.
     """
 
     traits: ClassVar[Traits] = Traits("target")
@@ -114,7 +114,7 @@ class LPO(TargetObjective):
         return PreparedTarget(groups.log_probs_old, rule, w, groups.valid, log_w)
 
     def _scaled_scores(self, groups: Groups) -> Array:
-        """[B, K] (R - mean)/tau, which the softmax cannot tell from R/tau."""
+        """[B, K] (R - mean)/tau, which gives the same softmax as R/tau."""
         if self.tau == "sigma":
             return z_scores(groups.xp, groups.total, groups.counted)
         above = centred(groups)
@@ -139,7 +139,7 @@ class LPO(TargetObjective):
             return super()._loss(xp, log_probs, prepared)
         log_p, log_w = self._logs(xp, log_probs, prepared)
         per_candidate = DIVERGENCES[self.divergence].value(xp, log_p, log_w, self.alpha)
-        return xp.sum(masked(xp, per_candidate, prepared.candidates)) / contexts(log_p)
+        return xp.sum(masked(xp, per_candidate, prepared.candidates)) / count_contexts(log_p)
 
     def _coefficients(self, xp: Namespace, log_probs: Array, prepared: Any) -> Array:
         if self.divergence == "forward":

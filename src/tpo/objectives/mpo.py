@@ -1,4 +1,4 @@
-"""Expectation-maximisation: weights exp(A/eta) with eta from the dual of a KL bound, then likelihood."""
+"""Weighted likelihood with weights exp(A/eta), eta from the dual of a KL bound: MPO, REPS, V-MPO."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from tpo.groups import LOW, Groups, masked
 from tpo.objectives.advantages import centred
 from tpo.objectives.aggregation import token_weights
 from tpo.objectives.base import Traits, positive
-from tpo.objectives.target_matching import contexts
+from tpo.objectives.target_matching import count_contexts
 from tpo.objectives.weighted import WeightedObjective, prepare_policy
 
 HALVINGS = 50
-"""Bisection steps for the temperature, over 28 nats: past the precision of float32."""
+"""Bisection steps for log eta, over 28 nats: finer than float32 resolves."""
 
 
 def dual_temperature(xp: Namespace, advantages: Array, epsilon: float, mask: Array | None) -> Array:
-    r"""The eta at which the weights exp(A/eta) stand at KL = epsilon from uniform.
+    r"""The eta at which the weights exp(A/eta) have KL = epsilon from uniform.
 
     .. math:: \eta^* = \arg\min_\eta\ \eta\epsilon + \eta\,\overline{\log \mathrm{mean}_i e^{A_i/\eta}}
 
-    advantages: [N, M], softmax over M, KL averaged over the rows that count; a scalar of shape [1, 1].
-    The dual's derivative is epsilon - KL, and KL falls with eta: bisection on log eta finds it. Where even
-    the sharpest weights stay within epsilon, eta goes to its lower end.
+    advantages: [N, M], softmax over M, KL averaged over rows with an unmasked entry; a scalar of shape [1, 1].
+    The dual's derivative is epsilon - KL, and KL falls with eta: bisection on log eta finds its root. If even
+    the sharpest weights are within epsilon, eta is the lower end of the range.
     """
 
     def halve(ends: tuple[Array, Array]) -> tuple[Array, Array]:
@@ -43,7 +43,7 @@ def mean_kl(xp: Namespace, logits: Array, mask: Array | None) -> Array:
     """KL(softmax(logits) ‖ uniform), averaged over the rows with an unmasked entry."""
     log_w = xp.log_softmax(masked(xp, logits, mask, LOW))
     if mask is None:
-        return xp.sum(xp.exp(log_w) * log_w) / contexts(logits) + math.log(logits.shape[-1])
+        return xp.sum(xp.exp(log_w) * log_w) / count_contexts(logits) + math.log(logits.shape[-1])
     n = xp.sum(xp.cast(mask, logits), axis=-1)
     entropy = -xp.sum(masked(xp, xp.exp(log_w) * log_w, mask), axis=-1)
     rows = xp.cast(n > 0, logits)
@@ -70,12 +70,12 @@ class MPO(WeightedObjective):
     Shapes: A = R - mean within the group, w [B, K], :math:`\ell` the sum of token log-probs. Candidates
     are samples of pi_old, so the weights carry no p_old.
 
-    Edge cases: equal scores give uniform weights, which still raise the likelihood of what was sampled.
+    Edge cases: equal scores give uniform weights, which still raise the likelihood of the samples.
 
     Source: Abdolmaleki et al., arXiv 1806.06920.
 
-    Deviates: the scores stand for Q; eta is solved for in every batch instead of by gradient steps; the
-    trust region of the M-step is left to the trainer (no KL penalty).
+    Deviates: scores replace Q. Eta is solved for in every batch instead of by gradient steps. The trust
+    region of the M-step is left to the trainer (no KL penalty).
     """
 
     traits: ClassVar[Traits] = Traits("target")
@@ -101,7 +101,7 @@ class REPS(WeightedObjective):
 
     Source: Peters, Mülling, Altün 2010.
 
-    Deviates: the group mean takes the place of the learned value function.
+    Deviates: the group mean replaces the learned value function.
     """
 
     traits: ClassVar[Traits] = Traits("target")
@@ -117,7 +117,7 @@ class REPS(WeightedObjective):
         return prepare_policy(groups, w[..., None], 1.0)
 
     def kept(self, xp: Namespace, advantages: Array, mask: Array | None) -> Array | None:
-        """[B, K] which candidates take part."""
+        """[B, K] bool: which candidates get a weight; None for all."""
         return mask
 
 
@@ -131,12 +131,12 @@ class VMPO(REPS):
 
     Shapes: A = R - mean within the group; the top half is taken over all candidates of the batch.
 
-    Edge cases: of equal advantages at the boundary all are kept, so that the order of candidates is of no
-    influence; with an odd count the middle one is kept.
+    Edge cases: equal advantages at the boundary are all kept, so that the order of candidates does not matter.
+    With an odd count the middle one is kept.
 
     Source: Song et al., arXiv 1909.12238.
 
-    Deviates: group mean for the value function; eta solved for; no KL bound on the new policy.
+    Deviates: the group mean replaces the value function; eta is solved for; no KL bound on the new policy.
     """
 
     def kept(self, xp: Namespace, advantages: Array, mask: Array | None) -> Array | None:

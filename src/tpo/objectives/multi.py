@@ -1,4 +1,4 @@
-"""Several rewards (GDPO) and several tasks (MT-GRPO) in one batch."""
+"""GDPO, for several rewards, and MT-GRPO, for several tasks in one batch."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from tpo.objectives.ratio import ClippedObjective, prepare_ratio
 
 @dataclass(frozen=True)
 class GDPO(GRPO):
-    r"""Standardise each reward within the group, add them up, then standardise over the batch.
+    r"""Standardise each reward within the group, sum them, then standardise over the batch.
 
     .. math:: A = \mathrm{z}_{batch}(\sum_r w_r\, \mathrm{z}_{group}(R^{(r)}))
 
     Shapes: scores [B, K, R]; `reward_weights` has R entries, or none for equal weights. The loss is GRPO's.
 
     Edge cases: a reward that is constant in a group adds nothing there. With one reward the direction is
-    GRPO's; the batch's sigma sets the scale.
+    GRPO's, and the batch's sigma sets the scale.
 
     Source: GDPO, arXiv 2601.05242.
 
@@ -36,8 +36,8 @@ class GDPO(GRPO):
     reward_weights: tuple[float, ...] = numbers(())
 
     def _prepare(self, groups: Groups) -> Any:
-        frozen = super()._prepare(groups)
-        return frozen._replace(advantages=self._advantages(groups)[..., None])
+        prepared = super()._prepare(groups)
+        return prepared._replace(advantages=self._advantages(groups)[..., None])
 
     def _advantages(self, groups: Groups) -> Array:
         xp = groups.xp
@@ -54,20 +54,20 @@ class GDPO(GRPO):
 
 @dataclass(frozen=True)
 class MTGRPO(ClippedObjective):
-    r"""GRPO whose batch follows task weights: neglected tasks get a larger share.
+    r"""GRPO with a weight for each task: tasks that score low or do not improve get a larger share.
 
     .. math:: L = \sum_j z_j\, \mathrm{mean}_{b \in j,\ informative} L^{GRPO}_b, \qquad
               z = \mathrm{softmax}(w)
 
-    Shapes: `groups.tasks` [B] in 0..J-1, `task_logits` w with J entries. Contexts without a signal are left
-    out, and the shares z hold over what remains; a task with nothing left gives its share to the others.
-    Move w between batches with `task_logits_after`.
+    Shapes: `groups.tasks` [B] in 0..J-1, `task_logits` w with J entries. Zero-variance contexts are
+    dropped, and the shares z apply to the rest. The share of a task that has none left goes to the others.
+    Update w between batches with `task_logits_after`.
 
-    Edge cases: without `tasks` everything is task 0, and the loss is that of `grpo` with `drop_constant`.
+    Edge cases: without `tasks` every context is task 0, and the loss is that of `grpo` with `drop_constant`.
 
     Source: Multi-Task GRPO, arXiv 2602.05547.
 
-    Deviates: the shares are weights in the loss rather than a sampler; zero-signal contexts are always dropped.
+    Deviates: the shares are weights in the loss, not sampling rates; zero-variance contexts are always dropped.
     """
 
     traits: ClassVar[Traits] = Traits("policy gradient", reference=True)
@@ -80,13 +80,13 @@ class MTGRPO(ClippedObjective):
     def ratio_of(self) -> str:
         return self.granularity
 
-    def walls(self) -> tuple[float, float]:
+    def clip_range(self) -> tuple[float, float]:
         return self.clip, self.clip
 
     def _prepare(self, groups: Groups) -> Any:
         over = "sequence" if self.granularity == "token" else "group"
-        frozen = prepare_ratio(groups, "z", self.granularity, over)
-        return frozen._replace(weights=frozen.weights * self._shares(groups))
+        prepared = prepare_ratio(groups, "z", self.granularity, over)
+        return prepared._replace(weights=prepared.weights * self._shares(groups))
 
     def _shares(self, groups: Groups) -> Array:
         """[B, 1, 1] B times the share of each context: z_j over the informative contexts of its task."""
@@ -115,10 +115,11 @@ def task_logits_after(
     step: float = 0.1,
     balance: float = 1.0,
 ) -> tuple[float, ...]:
-    """Task logits for the next batch: down where a task scores well or is improving.
+    """Task logits for the next batch: lower for tasks that score well or improve.
 
     w_j ← w_j - step·(improvement_j + balance·reward_j), then centred. `rewards` are mean scores of each task
-    in this batch, `improvements` their change since the last. `balance` trades the average for the worst task.
+    in this batch, `improvements` their change since the last. A larger `balance` favours the
+    tasks with the lowest scores.
     Source: after arXiv 2602.05547; the constants are ours.
     """
     if not len(logits) == len(rewards) == len(improvements):

@@ -1,4 +1,4 @@
-"""DAPO's soft punishment of answers that run long."""
+"""DAPO's soft length penalty for overlong answers."""
 
 from __future__ import annotations
 

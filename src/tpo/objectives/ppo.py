@@ -1,4 +1,4 @@
-"""Ratios per token against a critic-free or a critic's advantage: PPO, exact importance weights, penalties."""
+"""Objectives of the ratio pi/pi_old: PPO, exact importance weights, and the KL penalties of TRPO and MDPO."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tpo.objectives.ratio import ClippedObjective, RatioObjective, prepare_ratio
 
 @dataclass(frozen=True)
 class PPO(ClippedObjective):
-    r"""Clipped surrogate: nothing is gained by moving a ratio past 1 ± clip.
+    r"""The clipped surrogate: no gain from moving a ratio beyond 1 ± clip.
 
     .. math:: L = -\mathrm{mean}\,\min(r A,\ \mathrm{clip}(r, 1-\epsilon, 1+\epsilon)A)
               + \beta\,k_3
@@ -39,13 +39,13 @@ class PPO(ClippedObjective):
     def _prepare(self, groups: Groups) -> Any:
         return prepare_ratio(groups, self.advantage, self.ratio_of(), self.over)
 
-    def walls(self) -> tuple[float, float]:
+    def clip_range(self) -> tuple[float, float]:
         return self.clip, self.clip
 
 
 @dataclass(frozen=True)
 class ImportanceWeighted(RatioObjective):
-    r"""REINFORCE with exact importance weights, for rollouts of another policy.
+    r"""REINFORCE with exact importance weights, for rollouts of an older policy.
 
     .. math:: L = -\mathrm{mean}\,\frac{\pi(o)}{\pi_{old}(o)}\, A, \qquad
               \frac{\partial L}{\partial \log\pi} = -r A
@@ -80,7 +80,7 @@ class ImportanceWeighted(RatioObjective):
 
 @dataclass(frozen=True)
 class TRPOPenalty(RatioObjective):
-    r"""TRPO's bound as a penalty: the surrogate minus a KL from the old policy.
+    r"""TRPO's trust region as a penalty: the surrogate minus a KL from the old policy.
 
     .. math:: L = \mathrm{mean}[-r A + \lambda\,\mathrm{KL}(\pi_{old}\|\pi)], \qquad
               \mathrm{KL}(\pi_{old}\|\pi) \approx r - 1 - \log r
@@ -91,7 +91,7 @@ class TRPOPenalty(RatioObjective):
 
     Source: Schulman et al., arXiv 1502.05477; the penalty form of arXiv 1707.06347, section 4.
 
-    Deviates: a fixed penalty in place of the constraint; KL estimated on the taken tokens.
+    Deviates: a fixed penalty in place of the constraint; the KL is estimated on the sampled tokens.
     """
 
     traits: ClassVar[Traits] = Traits("ratio", group=False)
@@ -124,9 +124,9 @@ class MDPO(RatioObjective):
 
     Source: Tomar et al., arXiv 2005.09814.
 
-    Deviates: t is fixed; the paper anneals it from 1 towards 0. The KL is estimated by r log r - r + 1. It is
-    as unbiased as r log r, never negative, and flat at r = 1. With r log r every sampled token is pushed down
-    by 1/t, which averages out over many samples and not over the few of a group.
+    Deviates: t is fixed; the paper anneals it from 1 towards 0. The KL estimator is r log r - r + 1. Like
+    r log r it is unbiased; it is never negative, and its slope at r = 1 is 0. The slope of r log r there is 1,
+    which pushes every sampled token down by 1/t. That averages out over many samples, but not in a small group.
     """
 
     traits: ClassVar[Traits] = Traits("ratio", group=False)

@@ -1,4 +1,4 @@
-"""The ratio family: a function of r = pi/pi_old, by token or by sequence, plus a KL penalty."""
+"""The ratio family: a surrogate of r = pi/pi_old, per token or per sequence, plus a KL penalty."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from tpo.objectives.advantages import PER_TOKEN, advantage
 from tpo.objectives.aggregation import candidate_weights, token_weights
 from tpo.objectives.base import Objective, flag, nonnegative
 from tpo.objectives.kl import (
-    bregman,
-    bregman_slope,
     clamped,
     corrected,
     corrected_slope,
-    inside,
+    k3_of,
+    k3_slope,
+    zero_if_clamped,
 )
 from tpo.objectives.weighted import PreparedPolicy, prepare_policy
 
@@ -36,20 +36,20 @@ def log_ratio(
 
 
 def to_tokens(xp: Namespace, slope: Array, prepared: PreparedPolicy, granularity: str) -> Array:
-    """[B, K, T] the chain rule from a slope by log-ratio to a slope by token log-prob."""
+    """[B, K, T] the chain rule: the derivative by log-ratio to that by token log-prob."""
     slope = slope / prepared.lengths if granularity == "mean" else slope
     return masked(xp, slope + xp.zeros_like(prepared.log_probs_old), prepared.tokens)
 
 
 @dataclass(frozen=True)
 class RatioObjective(Objective):
-    """L = Σ weights·[surrogate(log r, A) + beta·k3]; subclasses state the surrogate and its derivative.
+    """L = Σ weights·[surrogate(log r, A) + beta·k3]; subclasses define the surrogate and its derivative.
 
     With `kl_correction` the penalty is r·k3 (`kl.corrected`).
     """
 
     kl_per_token: ClassVar[bool] = False
-    """Whether the KL is per token where the ratio is not."""
+    """Whether the KL is per token even if the ratio is per sequence."""
 
     beta: float = nonnegative(0.0)
     kl_correction: bool = flag(False)
@@ -79,7 +79,7 @@ class RatioObjective(Objective):
         return self.log_ratios(xp, log_probs, prepared.reference, prepared)
 
     def penalties(self, xp: Namespace, x: Array, d: Array, prepared: PreparedPolicy) -> Array:
-        """The penalty beside each ratio, shaped like x: the mean over tokens beside one of a sequence."""
+        """The penalty, shaped like x: averaged over tokens if the penalty is per token and the ratio is not."""
         found = self.penalty(xp, d)
         if d.shape == x.shape:
             return found
@@ -87,11 +87,11 @@ class RatioObjective(Objective):
 
     def penalty(self, xp: Namespace, d: Array) -> Array:
         """The KL estimator that beta multiplies, d = log(pi/ref)."""
-        return bregman(xp, d)
+        return k3_of(xp, d)
 
     def penalty_slope(self, xp: Namespace, d: Array) -> Array:
-        """d penalty / dd."""
-        return bregman_slope(xp, d)
+        """d penalty / d(log-ratio d)."""
+        return k3_slope(xp, d)
 
     def _loss(self, xp: Namespace, log_probs: Array, prepared: Any) -> Array:
         x = clamped(xp, self.log_ratios(xp, log_probs, prepared.log_probs_old, prepared))
@@ -105,10 +105,12 @@ class RatioObjective(Objective):
 
     def _coefficients(self, xp: Namespace, log_probs: Array, prepared: Any) -> Array:
         x = self.log_ratios(xp, log_probs, prepared.log_probs_old, prepared)
-        slope = inside(xp, x, self.surrogate_slope(xp, clamped(xp, x), prepared.advantages))
+        slope = zero_if_clamped(
+            xp, x, self.surrogate_slope(xp, clamped(xp, x), prepared.advantages)
+        )
         if self.beta:
             d = self.reference_ratios(xp, log_probs, prepared)
-            kl_slope = inside(xp, d, self.penalty_slope(xp, clamped(xp, d)))
+            kl_slope = zero_if_clamped(xp, d, self.penalty_slope(xp, clamped(xp, d)))
             if self.kl_correction:
                 kl = self.penalties(xp, x, clamped(xp, d), prepared)
                 kl_slope = corrected_slope(xp, x, kl, kl_slope)
@@ -118,14 +120,14 @@ class RatioObjective(Objective):
 
 @dataclass(frozen=True)
 class ClippedObjective(RatioObjective):
-    """PPO's pessimistic surrogate, -min(r·A, clip(r)·A), between two walls that subclasses name."""
+    """PPO's pessimistic surrogate, -min(r·A, clip(r)·A); subclasses define the clip range."""
 
-    def walls(self) -> tuple[float, float]:
-        """How far r may fall below 1, and how far it may rise above, before the gradient stops."""
+    def clip_range(self) -> tuple[float, float]:
+        """(low, high): r is clipped to [1 - low, 1 + high]."""
         raise NotImplementedError
 
     def surrogate(self, xp: Namespace, x: Array, advantages: Array) -> Array:
-        low, high = self.walls()
+        low, high = self.clip_range()
         r = xp.exp(x)
         return -xp.minimum(r * advantages, xp.clip(r, 1 - low, 1 + high) * advantages)
 
@@ -135,15 +137,15 @@ class ClippedObjective(RatioObjective):
         return xp.where(high | low, 0.0, -r * advantages)
 
     def clipped(self, r: Array, advantages: Array) -> tuple[Array, Array]:
-        """Where a ratio is clipped and has no gradient: below the lower bound, and above the upper."""
-        low, high = self.walls()
+        """Where a ratio is clipped and has no gradient: at the lower bound, and at the upper."""
+        low, high = self.clip_range()
         return (advantages < 0) & (r < 1 - low), (advantages > 0) & (r > 1 + high)
 
 
 def prepare_ratio(
     groups: Groups, name: str, granularity: str, over: str, drop: bool = False
 ) -> PreparedPolicy:
-    """Freeze the advantage of that name with weights for one term per token or per candidate."""
+    """`prepare_policy` with the advantage of that name, and weights per token or per candidate."""
     if granularity == "token":
         return prepare_policy(groups, advantage(groups, name), token_weights(groups, over, drop))
     if name in PER_TOKEN:

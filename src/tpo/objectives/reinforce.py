@@ -1,4 +1,4 @@
-"""REINFORCE and its relatives: one advantage per token on log pi, no ratio."""
+"""REINFORCE with several baselines (RLOO, ReMax, A2C): an advantage times log pi, no ratio."""
 
 from __future__ import annotations
 
@@ -49,13 +49,13 @@ class RLOO(WeightedObjective):
     .. math:: A_i = R_i - \frac{1}{K-1}\sum_{j \ne i} R_j = \frac{K}{K-1}(R_i - \bar R), \qquad
               L = -\frac{1}{BK}\sum A_i \sum_t \log \pi_{i,t}
 
-    Shapes: scores [B, K], K >= 2 or a clear error.
+    Shapes: scores [B, K], K >= 2.
 
-    Edge cases: a group with one valid candidate left has A = 0.
+    Edge cases: a group with a single valid candidate has A = 0. K = 1 raises an error.
 
     Source: Ahmadian et al., arXiv 2402.14740; Kool et al. 2019.
 
-    Deviates: no KL inside the reward; add it to the scores if it is wanted.
+    Deviates: no KL inside the reward; add it to the scores if you want it.
     """
 
     traits: ClassVar[Traits] = Traits("policy gradient", epochs=False)
@@ -74,7 +74,7 @@ class ReMax(WeightedObjective):
 
     Shapes: `groups.baseline` [B] holds the greedy score of each context. Works with K = 1.
 
-    Edge cases: the baseline is the same for a whole group, so any group softmax cancels it.
+    Edge cases: the baseline is the same for the whole group, so a softmax over the group cancels it.
 
     Source: Li et al., arXiv 2310.10505.
 
@@ -104,7 +104,7 @@ class A2C(WeightedObjective):
 
     Source: Mnih et al., arXiv 1602.01783; Schulman et al., arXiv 1506.02438.
 
-    Deviates: the critic's own loss and the entropy bonus are the trainer's affair; γ = 1 by default.
+    Deviates: the critic's loss and the entropy bonus are left to the trainer; γ = 1 by default.
     """
 
     traits: ClassVar[Traits] = Traits("policy gradient", group=False, critic=True, epochs=False)

@@ -1,4 +1,4 @@
-"""REINFORCE++: the batch, not the group, is the yardstick."""
+"""REINFORCE++: returns standardised over the batch instead of the group, and PPO's clipping."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tpo.groups import Groups, masked
 from tpo.objectives.advantages import advantage, batch_z, outcome_rewards
 from tpo.objectives.aggregation import token_weights
 from tpo.objectives.base import Traits, flag, inside_unit, nonnegative
-from tpo.objectives.kl import half_square
+from tpo.objectives.kl import k2_of
 from tpo.objectives.ratio import ClippedObjective
 from tpo.objectives.returns import backward_recurrence
 from tpo.objectives.weighted import prepare_policy
@@ -18,7 +18,7 @@ from tpo.objectives.weighted import prepare_policy
 
 @dataclass(frozen=True)
 class ReinforcePP(ClippedObjective):
-    r"""Whiten returns over all tokens of the batch, then clip as PPO does.
+    r"""Returns whitened over all tokens of the batch, in PPO's clipped surrogate.
 
     .. math:: A_{it} = \frac{G_{it} - \mathrm{mean}_{batch}G}{\sigma_{batch}(G)}, \qquad
               G_{it} = R_i - \beta\sum_{s \ge t} k_1, \qquad
@@ -53,11 +53,11 @@ class ReinforcePP(ClippedObjective):
         whitened = batch_z(xp, returns, groups.mask)
         return prepare_policy(groups, whitened, token_weights(groups, "token"))
 
-    def walls(self) -> tuple[float, float]:
+    def clip_range(self) -> tuple[float, float]:
         return self.clip, self.clip
 
     def penalty(self, xp: Namespace, d: Array) -> Array:
-        return half_square(d) if self.group_baseline else xp.zeros_like(d)
+        return k2_of(d) if self.group_baseline else xp.zeros_like(d)
 
     def penalty_slope(self, xp: Namespace, d: Array) -> Array:
         return d if self.group_baseline else xp.zeros_like(d)

@@ -1,4 +1,4 @@
-"""Returns over time, last axis T: discounted sums, GAE, V-trace, Retrace. All in log2(T) vector steps."""
+"""Returns and advantages over time (last axis T): GAE, V-trace, Retrace, each in log2(T) vector steps."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tpo.groups import masked
 
 
 def backward_recurrence(xp: Namespace, a: Array, b: Array) -> Array:
-    """x_t = a_t + b_t·x_{t+1} with x_T = 0, for all t at once by doubling; a, b: [..., T]."""
+    """x_t = a_t + b_t·x_{t+1} with x_T = 0, for all t at once by recursive doubling; a, b: [..., T]."""
     step = 1
     while step < a.shape[-1]:
         a, b = a + b * ahead(xp, a, step), b * ahead(xp, b, step)
@@ -24,14 +24,14 @@ def ahead(xp: Namespace, x: Array, steps: int) -> Array:
 
 
 def following(xp: Namespace, x: Array, mask: Array | None) -> Array:
-    """y_t = x at the next unmasked token after t, 0 where none comes; x is 0 under the mask."""
+    """y_t = x at the next unmasked token after t, 0 if there is none; x must be 0 where masked."""
     if mask is None:
         return ahead(xp, x, 1)
     return ahead(xp, backward_recurrence(xp, x, xp.cast(~mask, x)), 1)
 
 
 def accumulated(xp: Namespace, delta: Array, decay: Array, mask: Array | None) -> Array:
-    """x_t = delta_t + decay_t·x at the next unmasked token; masked tokens are passed over and get 0."""
+    """x_t = delta_t + decay_t·x at the next unmasked token; masked tokens are skipped and get 0."""
     if mask is not None:
         delta, decay = masked(xp, delta, mask), masked(xp, decay, mask, 1.0)
     return masked(xp, backward_recurrence(xp, delta, decay), mask)
@@ -51,7 +51,7 @@ def gae(
 
     All [..., T]; the episode ends with the last unmasked token, where V is 0. `lam` may be an array [..., 1],
     one per candidate (see `length_adaptive_lambda`). λ = 0 is one-step TD, λ = 1 Monte Carlo minus V.
-    Masked tokens get 0, and time passes over them: padding at the end, a tool's answer in the middle.
+    Masked tokens are skipped and get 0: padding at the end, a tool's answer in the middle.
     Source: Schulman et al., arXiv 1506.02438.
     """
     xp = checks.alike(mask, rewards=rewards, values=values)
@@ -75,7 +75,7 @@ def length_adaptive_lambda(lengths: Array, alpha: float = 0.05) -> Array:
 
 
 class OffPolicyReturns(NamedTuple):
-    """Value targets and the advantages that go with them."""
+    """Value targets, and the policy-gradient advantages computed from them."""
 
     targets: Array
     advantages: Array
@@ -90,12 +90,12 @@ def vtrace(
     c_cap: float = 1.0,
     mask: Array | None = None,
 ) -> OffPolicyReturns:
-    r"""v_t = V_t + Σ γ^l (Π c) ρ δ with ρ, c the importance ratios cut off at a cap.
+    r"""v_t = V_t + Σ γ^l (Π c) ρ δ with ρ and c the importance ratios, truncated at a cap.
 
     .. math:: v_t = V_t + \rho_t\delta_t + \gamma c_t (v_{t+1} - V_{t+1}), \qquad
               A_t = \rho_t (r_t + \gamma v_{t+1} - V_t)
 
-    All [..., T]; log_ratios = log pi - log mu of each taken token. On-policy the targets are Monte Carlo
+    All [..., T]; log_ratios = log pi - log mu of each sampled token. On-policy the targets are Monte Carlo
     returns. Masked tokens get 0. Source: IMPALA, arXiv 1802.01561.
     """
     xp = checks.alike(mask, log_ratios=log_ratios, rewards=rewards, values=values)
@@ -117,13 +117,13 @@ def retrace(
     lam: float = 1.0,
     mask: Array | None = None,
 ) -> Array:
-    r"""Q_ret = Q + Σ γ^l (Π c) δ with c = λ·min(1, ratio): safe off-policy action values.
+    r"""Q_ret = Q + Σ γ^l (Π c) δ with c = λ·min(1, ratio): off-policy action values.
 
     .. math:: Q^{ret}_t = Q_t + \delta_t + \gamma c_{t+1}(Q^{ret}_{t+1} - Q_{t+1}), \qquad
               \delta_t = r_t + \gamma\, \mathbb{E}_\pi Q(s_{t+1}, \cdot) - Q_t
 
-    All [..., T]; action_values are Q of the taken tokens, state_values the expectation of Q under pi in the
-    state before each token. Masked tokens get 0. Source: Munos et al., arXiv 1606.02647.
+    All [..., T]; action_values are Q of the sampled tokens; state_values are the expectation of Q under
+    pi in the state before each token. Masked tokens get 0. Source: Munos et al., arXiv 1606.02647.
     """
     xp = checks.alike(
         mask,
@@ -141,6 +141,6 @@ def retrace(
 
 
 def _capped(xp: Namespace, log_ratios: Array, cap: float) -> Array:
-    """min(ratio, cap), without an overflow on the way."""
+    """min(ratio, cap), without overflow."""
     checks.positive("cap", cap)
     return xp.clip(xp.exp(xp.clip(log_ratios, None, 60.0)), None, cap)

@@ -1,4 +1,4 @@
-"""Softer walls than PPO's: a sigmoid gate (SAPO) and a clipped weight that never blocks (CISPO)."""
+"""Softer alternatives to PPO's clipping: a sigmoid gate (SAPO), and a clipped weight on log pi (CISPO)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tpo.objectives.weighted import PenalisedObjective, PreparedPolicy, prepare_
 
 @dataclass(frozen=True)
 class SAPO(RatioObjective):
-    r"""A smooth gate on the ratio, a little tighter for negative advantages.
+    r"""A smooth gate on the ratio, slightly narrower for negative advantages.
 
     .. math:: L = -\frac1B\sum_b\frac1K\sum_i\frac1{|o_i|}\sum_t f(r_{it})u_i, \qquad
               f(r) = \frac4\tau\sigma(\tau(r - 1)), \qquad
@@ -56,19 +56,19 @@ class SAPO(RatioObjective):
 
 @dataclass(frozen=True)
 class CISPO(PenalisedObjective):
-    r"""REINFORCE weighted by a clipped ratio: no token ever loses its gradient.
+    r"""REINFORCE weighted by a clipped ratio: a token with a clipped ratio still has a gradient.
 
     .. math:: L = -\frac{1}{\sum|o|}\sum_i\sum_t
               [\mathrm{sg}(\mathrm{clip}(r_{it}, floor, cap))\,u_i \log\pi_{it} - \beta\,k_3]
 
-    Shapes: u [B, K]; `floor` and `cap` bound the ratio itself. The defaults 0 and 5 are TRL's reading
-    of the paper; verl's method of the same name clips to 1 ± .2: `floor=0.8, cap=1.2`.
+    Shapes: u [B, K]; `floor` and `cap` bound the ratio itself. The defaults 0 and 5 are TRL's
+    choice. verl's method of the same name clips to 1 ± .2: `floor=0.8, cap=1.2`.
 
     Edge cases: at r = 1 it is REINFORCE on u.
 
     Source: MiniMax-M1, arXiv 2506.13585.
 
-    Deviates: the paper does not print its cap; the choice above is named. beta is 0 there.
+    Deviates: the paper does not state its cap; the default is TRL's. The paper has no KL (beta = 0).
     """
 
     traits: ClassVar[Traits] = Traits("ratio")

@@ -1,4 +1,4 @@
-"""The target family: a distribution q over the group, and a divergence that pulls p towards it."""
+"""The target family: a distribution q over the group (TPO's Eq. 2), and its fit by cross-entropy (Eq. 3)."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ def target(log_scores_old: Array, u: Array, eta: float = 1.0, mask: Array | None
 
     .. math:: q_i = \frac{p^{old}_i\, e^{u_i/\eta}}{\sum_j p^{old}_j\, e^{u_j/\eta}}
 
-    All [..., K]. Where u is 0 throughout a group, q is p_old exactly. A masked candidate has q = 0.
-    No gradient flows through q, wherever p_old came from.
+    All [..., K]. If u is 0 throughout a group, q is exactly p_old. A masked candidate has q = 0.
+    No gradient flows through q, even if p_old has one.
     Source: TPO, arXiv 2604.06159, Eq. 2.
     """
     xp = checks.grouped(mask, log_scores_old=log_scores_old, u=u)
@@ -28,7 +28,7 @@ def target(log_scores_old: Array, u: Array, eta: float = 1.0, mask: Array | None
 
 
 def tilted(xp: Namespace, log_scores: Array, u: Array, eta: float, mask: Array | None) -> Array:
-    """The logits of q in Eq. 2. A top of 0 keeps the bits of u next to a log-score of -1e4."""
+    """The logits of q in Eq. 2. The top log-score is shifted to 0: added to -1e4, u would lose its low bits."""
     log_scores = masked(xp, log_scores, mask, LOW)
     top = xp.amax(log_scores, axis=-1, keepdims=True)
     return log_scores - top + (u if eta == 1 else u / eta)
@@ -49,9 +49,9 @@ def loss(log_scores: Array, q: Array, mask: Array | None = None) -> Array:
 def cross_entropy(
     xp: Namespace, log_scores: Array, q: Array, mask: Array | None, same: Array | None = None
 ) -> Array:
-    """Eq. 3 without checks; of outcomes where candidates make one: -Σ Q log P = -Σ q_i log P_i."""
+    """Eq. 3 without checks. With pooled ties (`same`) it is that of outcomes, -Σ Q log P = -Σ q_i log P_i."""
     log_p = by_outcome(xp, group_log_softmax(xp, log_scores, mask), same)
-    return xp.sum(q * log_p) * (-1 / contexts(log_scores))
+    return xp.sum(q * log_p) * (-1 / count_contexts(log_scores))
 
 
 def coefficients(log_scores: Array, q: Array, mask: Array | None = None) -> Array:
@@ -71,8 +71,8 @@ def probabilities(xp: Namespace, log_scores: Array, mask: Array | None) -> Array
     return masked(xp, xp.softmax(masked(xp, log_scores, mask, LOW)), mask)
 
 
-def contexts(log_scores: Array) -> int:
-    """How many groups stand in [..., K]; 1 for an empty batch, whose sums are 0 anyway."""
+def count_contexts(log_scores: Array) -> int:
+    """The number of groups in [..., K]; 1 for an empty batch, whose sums are 0 anyway."""
     n = 1
     for size in log_scores.shape[:-1]:
         n *= size
@@ -91,7 +91,7 @@ class ScoreRule(NamedTuple):
 
 
 def score_rule(groups: Groups, score: str) -> ScoreRule:
-    """The rule of one of the four sequence scores; the mean over one token is that token."""
+    """The rule of one of the four sequence scores. If T = 1, a mean is the token itself."""
     mean = score.startswith("mean") and tuple(groups.log_probs_old.shape[2:]) != (1,)
     return ScoreRule(
         offset=groups.log_probs_old if score.endswith("ratio") else None,
@@ -116,7 +116,7 @@ def _unclipped(xp: Namespace, log_probs: Array, rule: ScoreRule) -> Array:
 def pulled_back(xp: Namespace, c: Array, log_probs: Array, rule: ScoreRule) -> Array:
     """[B, K, T] the chain rule from c = dL/d log_scores of a context to dL/d log_probs of the batch."""
     scale = 1.0 if rule.scale is None else rule.scale
-    per_token = c[..., None] * scale / contexts(c) + xp.zeros_like(log_probs)
+    per_token = c[..., None] * scale / count_contexts(c) + xp.zeros_like(log_probs)
     if rule.clip is not None:
         unclipped = _unclipped(xp, log_probs, rule)
         inside = (unclipped > rule.clip[0]) & (unclipped < rule.clip[1])
@@ -125,28 +125,28 @@ def pulled_back(xp: Namespace, c: Array, log_probs: Array, rule: ScoreRule) -> A
 
 
 class PreparedTarget(NamedTuple):
-    """A frozen target and the rule that makes the log-scores which are fitted to it."""
+    """The target q, which is fixed, and the rule for the log-scores that are fitted to it."""
 
     log_probs_old: Array
     rule: ScoreRule
     q: Array
-    """[B, K]; with `same_outcome` only its sums over an outcome are fitted"""
+    """[B, K]; with `same_outcome`, only the sums of q over each outcome matter"""
     candidates: Array | None
     log_q: Array | None = None
-    """[B, K] log q, for divergences that need what underflows in q"""
+    """[B, K] log q, for divergences that need it where q underflows"""
     same_outcome: Array | None = None
-    """[B, K, K] which candidates make one outcome; None where each is its own"""
+    """[B, K, K] which candidates belong to the same outcome (pooled ties); None without pooling"""
 
 
 def same_outcome(groups: Groups) -> Array:
-    """[B, K, K] whether two candidates have the same score, to rounding."""
+    """[B, K, K] whether two candidates have equal scores, up to rounding."""
     xp, scores = groups.xp, masked(groups.xp, groups.total, groups.valid)
     apart = xp.abs(scores[..., :, None] - scores[..., None, :])
     return apart <= rounding(xp, scores)[..., None]
 
 
 def by_outcome(xp: Namespace, log_p: Array, same: Array | None) -> Array:
-    """[B, K] log P of each candidate's outcome: P is the sum of p over all that make it."""
+    """[B, K] log P of each candidate's outcome: P is the sum of p over the candidates with its score."""
     if same is None:
         return log_p
     together = xp.where(same, log_p[..., None, :], LOW)
@@ -155,9 +155,9 @@ def by_outcome(xp: Namespace, log_p: Array, same: Array | None) -> Array:
 
 
 def misfit(xp: Namespace, log_scores: Array, prepared: PreparedTarget) -> Array:
-    """[B, K] dL/d log_scores of a context: p - q, or p·(1 - Q/P) where candidates make one outcome.
+    """[B, K] dL/d log_scores of a context: p - q, or p·(1 - Q/P) with pooled ties.
 
-    The latter as p/P·(mass of q in other outcomes - mass of p there), which is 0 exactly where there is none.
+    The latter is computed as p/P·(mass of q in other outcomes - mass of p there): 0 if there is none.
     """
     p, same = probabilities(xp, log_scores, prepared.candidates), prepared.same_outcome
     if same is None:
@@ -169,7 +169,7 @@ def misfit(xp: Namespace, log_scores: Array, prepared: PreparedTarget) -> Array:
 
 
 class TargetObjective(Objective):
-    """Shared by the family: the fit by cross-entropy, and its gradient in closed form."""
+    """Base class of the family: cross-entropy to the target, with its gradient in closed form."""
 
     def _loss(self, xp: Namespace, log_probs: Array, prepared: Any) -> Array:
         log_scores = log_scores_of(xp, log_probs, prepared.rule)

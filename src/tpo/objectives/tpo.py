@@ -1,4 +1,4 @@
-"""Target policy optimization."""
+"""Target policy optimization (TPO), with its options for language models."""
 
 from __future__ import annotations
 
@@ -27,23 +27,22 @@ class TPO(TargetObjective):
 
     Shapes: u, q, p are [B, K]; p is the softmax over the K log-scores of a context, one per candidate.
     `score` makes that log-score from token log-probs: `sum` (the paper), `mean` over tokens, `ratio` (the
-    sum of log-ratios to the rollout snapshot, so p_old is uniform) or `mean_ratio`. Completions of more
-    than a few tokens want one of the last three: under the sum p_old is nearly one-hot.
-    `sigma_floor` is the least sigma that scores are divided by, so that a group of nearly equal scores has a
-    target near p_old.
+    sum of log-ratios to the rollout snapshot, so p_old is uniform) or `mean_ratio`. For completions of
+    more than a few tokens use one of the last three: with the sum, p_old is nearly one-hot.
+    `sigma_floor` is the smallest sigma that scores are divided by. With it, a group of nearly equal scores has
+    a target near p_old.
     `anchor=False` drops p_old from the target (the ablation `tpo_no_anchor`).
-    `ties="pooled"` (named `tpo_outcomes`) fits outcomes: candidates of exactly one score are pooled, and how
-    they divide their mass is no longer anchored to p_old. With Q and P the sums of q and p over an outcome,
-    the gradient is :math:`p_i (1 - Q/P)`. With the anchor that is the paper's (`ties="anchored"`) at the
-    snapshot, and everywhere where no two scores are equal, as with a reward that has a continuous part.
+    `ties="pooled"` (registered as `tpo_outcomes`) pools candidates with equal scores into one outcome. Only the
+    sums Q and P of q and p over each outcome are fitted; how its candidates divide P is not anchored to p_old.
+    The gradient is :math:`p_i (1 - Q/P)`. If `anchor` is True, it equals the paper's (`ties="anchored"`) at the
+    snapshot. It equals it everywhere if no two scores are equal, as with a reward that has a continuous part.
 
-    Edge cases: a zero-variance group has u = 0, so q = p_old and the gradient is 0 at the snapshot; with
-    pooled ties it is one outcome, and the gradient is 0 everywhere.
+    Edge cases: a zero-variance group has u = 0, so q = p_old and the gradient is 0 at the snapshot. With
+    pooled ties it is a single outcome, and the gradient is 0 everywhere.
 
     Source: arXiv 2604.06159, Eq. 2 and 3.
 
-    Deviates: nothing at the defaults; pooled ties and the scores other than `sum` are additions for language
-    models.
+    Deviates: nothing by default. Pooled ties and the scores other than `sum` are additions for language models.
     """
 
     traits: ClassVar[Traits] = Traits("target")

@@ -1,4 +1,4 @@
-"""VAPO: PPO with a critic for long answers."""
+"""VAPO: PPO with a critic and length-adaptive GAE, for long answers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tpo.objectives.weighted import prepare_policy
 
 
 class PreparedVAPO(NamedTuple):
-    """PPO's signal, and the weights of the likelihood term on correct answers."""
+    """What PPO needs, and the weights of the likelihood term on correct answers."""
 
     log_probs_old: Array
     policy: Any
@@ -26,7 +26,7 @@ class PreparedVAPO(NamedTuple):
 
 @dataclass(frozen=True)
 class VAPO(ClippedObjective):
-    r"""Length-adaptive GAE, clip higher, token mean, and a pull towards correct answers.
+    r"""Length-adaptive GAE, a higher upper clip bound, a token mean, and a likelihood term on correct answers.
 
     .. math:: L = -\frac{1}{\sum|o|}\sum
               \min(r\hat A, \mathrm{clip}(r, 1-\epsilon_{low}, 1+\epsilon_{high})\hat A)
@@ -39,7 +39,7 @@ class VAPO(ClippedObjective):
 
     Source: VAPO, arXiv 2504.05118.
 
-    Deviates: the critic (λ_critic = 1, pretraining) is the trainer's affair.
+    Deviates: the critic (λ_critic = 1, pretraining) is left to the trainer.
     """
 
     traits: ClassVar[Traits] = Traits("ratio", group=False, critic=True)
@@ -62,7 +62,7 @@ class VAPO(ClippedObjective):
         n = xp.clip(xp.sum(tokens), 1.0, None)
         return PreparedVAPO(groups.log_probs_old, policy, tokens / n)
 
-    def walls(self) -> tuple[float, float]:
+    def clip_range(self) -> tuple[float, float]:
         return self.clip_low, self.clip_high
 
     def _loss(self, xp: Namespace, log_probs: Array, prepared: Any) -> Array:

@@ -1,4 +1,4 @@
-"""The policy-gradient family: a number on each token's log-prob, through which no gradient flows."""
+"""The policy-gradient family: each token's log-prob times a weight through which no gradient flows."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from tpo.arrays import Array, Namespace
 from tpo.groups import Groups, masked
 from tpo.objectives.base import Objective, flag, nonnegative
 from tpo.objectives.kl import (
-    bregman,
-    bregman_slope,
     clamped,
     corrected,
     corrected_slope,
-    inside,
+    k3_of,
+    k3_slope,
+    zero_if_clamped,
 )
 
 
 class PreparedPolicy(NamedTuple):
-    """What the policy-gradient and ratio families freeze: advantages, weights, two snapshots."""
+    """What the policy-gradient and ratio families prepare: advantages, weights, old and reference log-probs."""
 
     log_probs_old: Array
     advantages: Array
@@ -34,7 +34,7 @@ class PreparedPolicy(NamedTuple):
 
 
 def prepare_policy(groups: Groups, advantages: Array, weights: Array | float) -> PreparedPolicy:
-    """Freeze advantages and aggregation weights beside the group's snapshots."""
+    """Advantages and aggregation weights, with the groups' old and reference log-probs."""
     return PreparedPolicy(
         groups.log_probs_old, advantages, weights, groups.mask, groups.lengths, groups.reference
     )
@@ -44,7 +44,7 @@ class WeightedObjective(Objective):
     """L = -Σ sg(credit)·log pi, so that the coefficients are -credit."""
 
     def credit(self, xp: Namespace, log_probs: Array, prepared: PreparedPolicy) -> Array:
-        """[B, K, T] the weight of each token; may depend on the current log-probs, without gradient."""
+        """[B, K, T] the weight of each token. It may depend on the current log-probs, but has no gradient."""
         return prepared.weights * prepared.advantages
 
     def _loss(self, xp: Namespace, log_probs: Array, prepared: Any) -> Array:
@@ -71,7 +71,7 @@ class PenalisedObjective(WeightedObjective):
         if not self.beta:
             return loss
         x, d = _log_ratios(xp, log_probs, prepared)
-        kl = bregman(xp, clamped(xp, d))
+        kl = k3_of(xp, clamped(xp, d))
         kl = corrected(xp, clamped(xp, x), kl) if self.kl_correction else kl
         return loss + self.beta * xp.sum(prepared.weights * kl)
 
@@ -80,9 +80,9 @@ class PenalisedObjective(WeightedObjective):
         if not self.beta:
             return slope
         x, d = _log_ratios(xp, log_probs, prepared)
-        kl = inside(xp, d, bregman_slope(xp, clamped(xp, d)))
+        kl = zero_if_clamped(xp, d, k3_slope(xp, clamped(xp, d)))
         if self.kl_correction:
-            kl = corrected_slope(xp, x, bregman(xp, clamped(xp, d)), kl)
+            kl = corrected_slope(xp, x, k3_of(xp, clamped(xp, d)), kl)
         return slope + self.beta * masked(xp, prepared.weights * kl, prepared.tokens)
 
 

@@ -13,7 +13,7 @@ from tpo.lab.studies.study import Study
 from tpo.reports.load import Loaded
 from tpo.reports.tables import Ours, agreement, columns
 from tpo.stats.intervals import interval, iqm, standard_error
-from tpo.stats.verdicts import Outcome, verdict
+from tpo.stats.verdicts import MethodResult, verdict
 from tpo.storage.numbers import number, plain
 
 View = Callable[["Study", Sequence[Loaded]], dict[str, Any]]
@@ -145,9 +145,9 @@ def _surplus_row(part: Loaded, published: Published | None) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _surplus_outcome(part: Loaded) -> Outcome:
+def _surplus_outcome(part: Loaded) -> MethodResult:
     measured = {"surplus": _top, "largest surplus": _largest, "smallest growth": _growth}
-    return Outcome(
+    return MethodResult(
         part.coords, part.method, part.label, part.done, lambda metric: measured[metric](part)
     )
 

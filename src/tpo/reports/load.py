@@ -14,7 +14,7 @@ from tpo.lab.studies.manifest import Manifest, PlannedCell
 from tpo.lab.studies.published import published_numbers
 from tpo.lab.studies.study import Study
 from tpo.reports.series import Track, measured
-from tpo.stats.verdicts import Outcome
+from tpo.stats.verdicts import MethodResult
 from tpo.storage.files import read_json
 from tpo.storage.store import Curves, Store
 
@@ -43,7 +43,7 @@ class Loaded:
         """Which point of the grid and which method, as text."""
         return json.dumps([dict(self.coords), self.method], sort_keys=True)
 
-    def outcome(self, measure: str) -> Outcome:
+    def outcome(self, measure: str) -> MethodResult:
         """What the verdicts see: "end" and "steps" of the measure, or the end of another one."""
 
         def values(metric: str) -> np.ndarray:
@@ -52,7 +52,7 @@ class Loaded:
                 return np.minimum(track.steps.seeds, track.x[-1] + 1)
             return track.end
 
-        return Outcome(self.coords, self.method, self.label, self.done, values)
+        return MethodResult(self.coords, self.method, self.label, self.done, values)
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""What learning curves reach: steps to a threshold, the end of a curve, profiles over settings."""
+"""Statistics of learning curves: steps to a threshold, final values, performance profiles."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def solved(errors: np.ndarray, threshold: float = 0.01) -> int:
 
 
 def steps_to(x: np.ndarray, curve: np.ndarray, threshold: float = 0.01) -> int | None:
-    """The first x at which a curve is below the threshold, None where it never is.
+    """The first x at which a curve is below the threshold; None if it never is.
 
     On the mean over seeds this is the paper's "steps to 1%"; on one seed, that seed's.
     """
@@ -24,7 +24,7 @@ def steps_to(x: np.ndarray, curve: np.ndarray, threshold: float = 0.01) -> int |
 
 
 def first_reach(x: np.ndarray, curve: np.ndarray, threshold: float) -> float | None:
-    """Where a curve first reaches the threshold from below, on straight lines between its points."""
+    """The x at which a curve first reaches the threshold from below, interpolated; None if it never does."""
     above = np.flatnonzero(np.asarray(curve) >= threshold)
     if not len(above):
         return None
@@ -36,35 +36,35 @@ def first_reach(x: np.ndarray, curve: np.ndarray, threshold: float) -> float | N
 
 
 def goal(curve: np.ndarray, share: float) -> float | None:
-    """What lies so far on the way from a curve's start to its end; None where it does not end higher."""
+    """start + share·(end - start): the value at this share of a curve's gain; None if it does not gain."""
     start, end = curve[0], curve[-1]
     return min(float(start + share * (end - start)), float(end)) if end > start else None
 
 
 def seed_steps(x: np.ndarray, curves: np.ndarray, threshold: float = 0.01) -> np.ndarray:
-    """[seeds] each seed's own steps to the threshold; one more than the budget where never."""
+    """[seeds] each seed's own steps to the threshold; the last x plus 1 if it never gets there."""
     found = [steps_to(x, curve, threshold) for curve in curves]
     return np.array([x[-1] + 1 if step is None else step for step in found], float)
 
 
 def tail_length(points: int) -> int:
-    """How many of a curve's last points make "the end": 100, but no more than a tenth."""
+    """How many of a curve's last points its final value is averaged over: a tenth of them, from 1 to 100."""
     return max(1, min(100, points // 10))
 
 
 def tail(curves: np.ndarray) -> np.ndarray:
-    """[seeds] the mean over the end of each curve [seeds, points]."""
+    """[seeds] the final value of each curve [seeds, points]: the mean over its `tail_length` last points."""
     return np.asarray(curves, float)[:, -tail_length(curves.shape[1]) :].mean(1)
 
 
 def performance_profile(strata: Sequence[np.ndarray], taus: np.ndarray) -> np.ndarray:
-    """[taus] the share of runs with an error of at most tau, the mean over settings."""
+    """[taus] the share of runs with an error of at most tau, averaged over settings."""
     shares = [(np.asarray(x)[:, None] <= taus).mean(0) for x in strata]
     return np.mean(shares, axis=0)
 
 
 def rerun_steps(x: np.ndarray, curves: np.ndarray, threshold: float = 0.01) -> Interval:
-    """`rerun` for the first x at which the mean curve is below the threshold; infinite for never."""
+    """`rerun` of the first x at which the mean curve is below the threshold; infinite if it never is."""
     if len(curves) < 2:
         return Interval(np.nan, np.nan)
     below = rerun_weights(len(curves)) @ np.asarray(curves, float) < threshold

@@ -1,9 +1,10 @@
-"""Claims and what the seeds say of them: holds, does not hold, or undecided.
+"""Claims and their verdicts over seeds: holds, does not hold, or undecided.
 
-A comparison is decided by the differences, seed by seed. Student's 95% interval of their mean on one side of
-zero, or all of at least AGREEING seeds on one side: holds, or does not hold. Around zero, but within LEVEL of
-the larger mean: level, and the lowest may be shared, though the first may not. Wider: undecided, as are fewer
-than LEAST seeds and a run that has not finished.
+A comparison is paired over seeds. It is significant if Student's 95% interval of the mean difference excludes
+zero, or if all differences of at least UNANIMOUS seeds have one sign. Then the claim holds or does not hold.
+If the interval contains zero but lies within LEVEL of the larger mean, the two are level. That is enough for
+"has the lowest error", but not for "is first" (STRICT). Every other comparison is undecided, and so is one
+with fewer than LEAST seeds or with an unfinished run.
 """
 
 from __future__ import annotations
@@ -14,15 +15,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tpo.stats.intervals import difference, of_mean
+from tpo.stats.intervals import difference, student_interval
 
 LEAST = 3
-AGREEING = 6
-"""So many have one sign by chance 1 time in 32, and one far out makes the interval wide."""
+"""The smallest number of seeds for a verdict."""
+UNANIMOUS = 6
+"""By chance so many differences have one sign 1 time in 32. One outlier makes the interval wide."""
 LEVEL = 0.05
+"""How far apart two level means may be, relative to the larger one."""
 COUNTS = ("steps", "rollouts")
 STRICT = (*COUNTS, "held-out error")
-"""Metrics in which level is not enough."""
+"""Metrics for which level is not enough."""
 HOLDS, FAILS, OPEN = "holds", "does not hold", "undecided"
 
 Coords = Mapping[str, Any]
@@ -30,7 +33,7 @@ Coords = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Claim:
-    """A sentence of the paper, and how to test it.
+    """A sentence of the paper or of ours, and how to test it.
 
     rule "less": `method` has a smaller `metric` than each of `than` (all other methods where empty)
     in every setting that matches `where`; with `versus`, it is compared with itself, or `than`, in the
@@ -54,7 +57,7 @@ class Claim:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class MethodResult:
     """One method in one setting: whether it finished, and each metric per seed."""
 
     coords: Coords
@@ -65,15 +68,15 @@ class Outcome:
 
 
 class Ruling(NamedTuple):
-    """A comparison decided or not, and the words for it."""
+    """The verdict on one comparison, and the numbers behind it in words."""
 
     status: str
     words: str
 
 
-def verdict(claim: Claim, outcomes: Sequence[Outcome]) -> dict[str, str]:
+def verdict(claim: Claim, results: Sequence[MethodResult]) -> dict[str, str]:
     """{"claim", "status", "detail"}: every comparison must hold; one that fails refutes the claim."""
-    rulings = list(_rulings(claim, outcomes))
+    rulings = list(_rulings(claim, results))
     statuses = [ruling.status for ruling in rulings]
     agreed = statuses and set(statuses) == {HOLDS}
     status = FAILS if FAILS in statuses else HOLDS if agreed else OPEN
@@ -82,27 +85,29 @@ def verdict(claim: Claim, outcomes: Sequence[Outcome]) -> dict[str, str]:
 
 def _detail(status: str, rulings: Sequence[Ruling]) -> str:
     if not rulings:
-        return "nothing that this claim speaks of has been run"
+        return "none of the runs that this claim is about has been made"
     telling = [r.words for r in rulings if r.status == status] or [r.words for r in rulings]
     more = f"; and {len(telling) - 4} more" if len(telling) > 4 else ""
     return "; ".join(telling[:4]) + more
 
 
-def _rulings(claim: Claim, outcomes: Sequence[Outcome]) -> Iterable[Ruling]:
-    for left in outcomes:
+def _rulings(claim: Claim, results: Sequence[MethodResult]) -> Iterable[Ruling]:
+    for left in results:
         if left.method != claim.method or not _matches(left.coords, claim.where):
             continue
         if claim.rule == "less":
-            for right in _rivals(claim, left, outcomes):
+            for right in _rivals(claim, left, results):
                 yield compare(left, right, claim.metric)
         else:
             yield _against_value(left, claim)
 
 
-def _rivals(claim: Claim, left: Outcome, outcomes: Sequence[Outcome]) -> Iterable[Outcome]:
+def _rivals(
+    claim: Claim, left: MethodResult, results: Sequence[MethodResult]
+) -> Iterable[MethodResult]:
     coords = {**left.coords, **claim.versus}
     names = claim.than or ((claim.method,) if claim.versus else ())
-    for other in outcomes:
+    for other in results:
         chosen = other.method in names if names else other.method != claim.method
         if chosen and other is not left and dict(other.coords) == coords:
             yield other
@@ -112,8 +117,8 @@ def _matches(coords: Coords, where: Coords) -> bool:
     return all(coords.get(key) == value for key, value in where.items())
 
 
-def compare(left: Outcome, right: Outcome, metric: str) -> Ruling:
-    """Is left's metric the smaller?"""
+def compare(left: MethodResult, right: MethodResult, metric: str) -> Ruling:
+    """Whether left's metric is the smaller one."""
     place = _place(left.coords)
     if not (left.done and right.done):
         return Ruling(OPEN, f"{place}{left.label} against {right.label}: not finished")
@@ -128,7 +133,7 @@ def compare(left: Outcome, right: Outcome, metric: str) -> Ruling:
         return Ruling(OPEN, f"{words}, fewer than {LEAST} seeds")
     low, high = difference(a, b)
     level = LEVEL * max(abs(a.mean()), abs(b.mean()))
-    many = len(a) >= AGREEING
+    many = len(a) >= UNANIMOUS
     if high < 0 or (many and (a < b).all()):
         return Ruling(HOLDS, words)
     if low > 0 or (many and (a > b).all()):
@@ -145,7 +150,7 @@ def _paired(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return a[:n][both], b[:n][both]
 
 
-def _against_value(left: Outcome, claim: Claim) -> Ruling:
+def _against_value(left: MethodResult, claim: Claim) -> Ruling:
     place = _place(left.coords)
     if not left.done:
         return Ruling(OPEN, f"{place}{left.label}: not finished")
@@ -153,7 +158,7 @@ def _against_value(left: Outcome, claim: Claim) -> Ruling:
     words = f"{place}{left.label} {_shown(claim.metric, x)} (n = {len(x)})"
     if len(x) < LEAST:
         return Ruling(OPEN, f"{words}, fewer than {LEAST} seeds")
-    low, high = of_mean(x)
+    low, high = student_interval(x)
     under, over = high < claim.value, low > claim.value
     if claim.rule == "above":
         under, over = over, under
@@ -161,7 +166,7 @@ def _against_value(left: Outcome, claim: Claim) -> Ruling:
 
 
 def _shown(metric: str, x: np.ndarray) -> str:
-    """The mean with the median beside it."""
+    """The mean, and the median in brackets, as text."""
     if not len(x):
         return "without a number"
     middle, centre = float(np.mean(x)), float(np.median(x))

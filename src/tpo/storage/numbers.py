@@ -1,4 +1,4 @@
-"""Numbers as JSON has them: short, and None for what is no number."""
+"""Floats as JSON numbers: rounded to a few significant digits, None for NaN and infinity."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import numpy as np
 
 
 def plain(values: Any, digits: int = 5) -> list[float | None]:
-    """JSON numbers of so many significant digits; None where there is no number."""
+    """JSON numbers with this many significant digits; None for NaN and infinity."""
     return [number(v, digits) for v in np.asarray(values, float)]
 
 
 def number(value: Any, digits: int = 5) -> float | None:
-    """One JSON number, or None."""
+    """One JSON number; None for NaN and infinity."""
     value = float(value)
     return float(f"{value:.{digits}g}") if np.isfinite(value) else None

@@ -1,4 +1,4 @@
-"""What a result was made with: the commit of the code, and the versions of packages."""
+"""The provenance of a result: the commit of the code, and the versions of packages."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ def versions(packages: Iterable[str]) -> dict[str, str]:
 
 @functools.cache
 def commit() -> str:
-    """The commit of a source checkout with + where files differ from it; "" when installed.
+    """The commit of the source checkout, with a + if files differ from it; "" without a checkout.
 
-    As it was when the process first asked: what was loaded does not change with the files. TPO_COMMIT
-    says it where the source came without its history, as in a container.
+    Read once per process, since later changes of files do not change loaded code. Set TPO_COMMIT where the
+    source has no git history, as in a container.
     """
     if given := os.environ.get("TPO_COMMIT"):
         return given

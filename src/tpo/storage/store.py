@@ -1,10 +1,10 @@
-"""A folder of runs in plain files (JSON and NPZ, never pickle), each written whole or not at all.
+"""`Store`: a folder of runs in plain files (JSON and NPZ, never pickle), each written whole or not at all.
 
-DIR/store.json             the layout's version
+DIR/store.json             the version of this layout
 DIR/KEY/cell.json          what was run, and where
-DIR/KEY/checkpoint.npz     how far it got: curves, and the state to go on from
+DIR/KEY/checkpoint.npz     an unfinished run: curves so far, and the state to resume from
 DIR/KEY/curves.npz         the finished curves, one array [seeds, episodes] per measure
-DIR/KEY/seeds/FIRST+COUNT  the same two for some of its seeds, where workers share them, until all are finished
+DIR/KEY/seeds/FIRST+COUNT  a shard: the same two files for some of the seeds, until all shards are finished
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Curves = dict[str, np.ndarray]
 
 
 class Snapshot(NamedTuple):
-    """How far a run got: its curves so far, and the arrays of its state."""
+    """A checkpoint: the episode, the curves so far, and the arrays of the state."""
 
     episode: int
     curves: Curves
@@ -35,10 +35,10 @@ class Snapshot(NamedTuple):
 
 
 class Store:
-    """The runs under one folder, by the key of their cell."""
+    """The runs in one folder, by the key of their cell."""
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
-        """Open the folder, or make it; another version's folder is left alone with a clear error."""
+        """Open or create the folder. Raises, and changes nothing, for another version or other content."""
         self.folder = Path(folder)
         mark = self.folder / "store.json"
         if mark.exists():
@@ -52,24 +52,24 @@ class Store:
             return
         if self.folder.exists() and any(self.folder.iterdir()):
             raise ValueError(
-                f"{self.folder} is not empty and has no store.json, so it is no store of results: "
+                f"{self.folder} is not empty and has no store.json, so it is not a store of results: "
                 "choose an empty or a new folder. Nothing was changed"
             )
         self.folder.mkdir(parents=True, exist_ok=True)
         write_json(mark, {"version": VERSION})
 
     def keys(self) -> list[str]:
-        """The cells that have been started."""
+        """The keys of all runs that have been started."""
         return sorted(path.parent.name for path in self.folder.glob("*/cell.json"))
 
     def begin(self, key: str, description: dict[str, Any]) -> None:
-        """Note what is run under this key."""
+        """Write the description of the run with this key, unless it is there already."""
         path = self.folder / key / "cell.json"
         if not path.exists():
             write_json(path, dict(sorted(description.items())))
 
     def description(self, key: str) -> dict[str, Any]:
-        """What `begin` noted."""
+        """The description that `begin` wrote."""
         found: dict[str, Any] = read_json(self.folder / key / "cell.json")
         return found
 
@@ -81,7 +81,7 @@ class Store:
         _write_arrays(self.folder / key / "checkpoint.npz", arrays)
 
     def checkpoint(self, key: str) -> Snapshot | None:
-        """The last whole checkpoint, or None."""
+        """The last checkpoint, or None."""
         arrays = _read(self.folder / key / "checkpoint.npz")
         if arrays is None:
             return None
@@ -90,40 +90,42 @@ class Store:
         return Snapshot(int(arrays["episode"]), curves, state)
 
     def finish(self, key: str, curves: Curves) -> None:
-        """Write the finished curves; the checkpoint is no longer needed."""
+        """Write the finished curves, then remove the checkpoint and any shards."""
         _write_arrays(self.folder / key / "curves.npz", curves)
         (self.folder / key / "checkpoint.npz").unlink(missing_ok=True)
-        if self.parts(key):
+        if self.shards(key):
             shutil.rmtree(self.folder / key / "seeds")
 
     def curves(self, key: str) -> Curves | None:
         """The finished curves, or None."""
         return _read(self.folder / key / "curves.npz")
 
-    def part(self, key: str, first: int, count: int) -> str:
-        """The key of `count` seeds of a run, from seed `first` on."""
+    def shard_key(self, key: str, first: int, count: int) -> str:
+        """The key of a shard: `count` seeds of a run, from seed `first` on."""
         return f"{key}/seeds/{first}+{count}"
 
-    def parts(self, key: str) -> list[tuple[int, int]]:
-        """(first, count) of the seeds of a run that were begun apart from the others."""
+    def shards(self, key: str) -> list[tuple[int, int]]:
+        """(first seed, count) of each shard of a run that has been started."""
         names = [path.parent.name for path in self.folder.glob(f"{key}/seeds/*/*.npz")]
         return sorted({(int(a), int(b)) for a, _, b in (name.partition("+") for name in names)})
 
     def so_far(self, key: str) -> Curves:
-        """The curves of an unfinished run; of seeds begun apart, as far as the slowest of them is."""
+        """The curves of an unfinished run; if it has shards, up to the episode that all have reached."""
         saved = self.checkpoint(key)
-        found = [self._part_so_far(self.part(key, *part)) for part in self.parts(key)]
+        found = [self._shard_so_far(self.shard_key(key, *shard)) for shard in self.shards(key)]
         return joined(found) if found else saved.curves if saved else {}
 
-    def _part_so_far(self, key: str) -> Curves:
+    def _shard_so_far(self, key: str) -> Curves:
         finished, saved = self.curves(key), self.checkpoint(key)
         return finished or (saved.curves if saved else {})
 
 
-def joined(parts: Sequence[Curves]) -> Curves:
-    """The seeds of all parts in their order, as far as the shortest part goes."""
-    shortest = min(x.shape[1] for part in parts for x in part.values())
-    return {name: np.concatenate([part[name][:, :shortest] for part in parts]) for name in parts[0]}
+def joined(shards: Sequence[Curves]) -> Curves:
+    """The curves of all shards, concatenated over seeds and as long as the shortest one."""
+    shortest = min(x.shape[1] for shard in shards for x in shard.values())
+    return {
+        name: np.concatenate([shard[name][:, :shortest] for shard in shards]) for name in shards[0]
+    }
 
 
 def _write_arrays(path: Path, arrays: Curves) -> None:
@@ -140,6 +142,6 @@ def _read(path: Path) -> Curves | None:
 
 
 def cost(folder: Path, key: str) -> float:
-    """Seconds spent on a run so far, over all its resumptions."""
+    """Seconds spent on a run so far, with all its resumptions."""
     found = read_json(folder / key / "cost.json")
     return float(found["seconds"]) if found else 0.0

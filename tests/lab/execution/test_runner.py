@@ -1,4 +1,4 @@
-"""The runner goes on where it stopped, repeats nothing, and keeps what other runs left."""
+"""The runner resumes, does not repeat finished jobs, and keeps the results of other runs."""
 
 import json
 from dataclasses import replace
@@ -26,7 +26,7 @@ class StopError(KeyboardInterrupt):
     pass
 
 
-def test_an_interrupted_study_goes_on_and_ends_with_the_same_numbers(tmp_path):
+def test_an_interrupted_study_resumes_and_ends_with_the_same_numbers(tmp_path):
     whole, halves = tmp_path / "whole", tmp_path / "halves"
     jobs = run(request(), whole)
 
@@ -64,7 +64,7 @@ def test_parts_of_a_grid_run_one_after_the_other_make_one_study(tmp_path):
     assert found.command.endswith("--methods tpo")
 
 
-def test_another_number_of_seeds_takes_the_place_of_the_first(tmp_path):
+def test_another_number_of_seeds_replaces_the_first(tmp_path):
     run(request(methods=("pg",)), tmp_path)
     run(request(methods=("pg",), seeds=3), tmp_path)
     (found,) = summarise(tmp_path)

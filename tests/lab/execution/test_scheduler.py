@@ -64,7 +64,7 @@ def alone(tmp_path_factory, cache):
 
 
 def assert_same(found, expected):
-    """What the folder holds is what the other holds, bit by bit, and nothing else lies about."""
+    """Both folders hold the same bits, and the first holds no other files."""
     for path in Path(found).glob("*/cell.json"):
         key = path.parent.name
         a, b = Store(found).curves(key), Store(expected).curves(key)
@@ -170,7 +170,7 @@ def test_schedulers_and_workers_may_be_killed(words, alone, cache, tmp_path):
     assert_same(tmp_path / "s", alone)
 
 
-def test_ctrl_c_saves_leaves_nothing_running_and_says_how_to_go_on(words, alone, cache, tmp_path):
+def test_ctrl_c_saves_leaves_nothing_running_and_says_how_to_resume(words, alone, cache, tmp_path):
     process = begun(words, tmp_path / "s", cache)
     below = children(process.pid)
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to all of them

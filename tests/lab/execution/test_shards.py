@@ -1,4 +1,4 @@
-"""Seeds run apart and joined are the seeds run together, however they were divided."""
+"""Shards run separately and joined give the numbers of the whole job, however its seeds were divided."""
 
 from dataclasses import replace
 
@@ -42,7 +42,7 @@ def ranges(found):
 
 
 class Split(Inline):
-    """The engine of one process, with seeds apart."""
+    """The engine of one process, with jobs divided into shards."""
 
     splits = True
 
@@ -59,22 +59,22 @@ class Noted(Store):
         super().finish(key, curves)
 
 
-@pytest.mark.parametrize(("size", "parts"), [(1, 2), (2, 3), (9, 5)])
-def test_any_split_gives_the_same_bits(tmp_path, planned, whole, size, parts):
+@pytest.mark.parametrize(("size", "shards"), [(1, 2), (2, 3), (9, 5)])
+def test_any_split_gives_the_same_bits(tmp_path, planned, whole, size, shards):
     store = Noted(tmp_path / "s")
     told = []
     with Scheduler(Split(size), store, lambda _, state: told.append(state)) as scheduler:
         scheduler.run([planned])
     same(store.curves(planned.job.key), whole)
-    assert len(store.finished) == parts + 1
+    assert len(store.finished) == shards + 1
     assert told[-1] is None
     assert told[-2].episode == planned.episodes
     same(told[-2].curves, whole)
     assert [state.episode for state in told[:-1]] == sorted(state.episode for state in told[:-1])
-    assert not store.parts(planned.job.key)
+    assert not store.shards(planned.job.key)
 
 
-def test_a_seed_alone_in_its_piece_rounds_as_in_company(tmp_path):
+def test_a_shard_of_one_seed_rounds_as_the_whole_job(tmp_path):
     """As a job of one seed its batch would be divided over devices."""
     job = Cell(
         Sequences(3), method("tpo", 3, 4), Budget(8, 6, 2), policy=Transformer(2, 3, 3, width=8)
@@ -118,7 +118,7 @@ def test_what_was_begun_stays_divided_as_it_was(tmp_path, planned, whole):
     ]
 
 
-def test_pieces_that_are_all_finished_are_joined(tmp_path, planned, whole):
+def test_finished_shards_are_joined(tmp_path, planned, whole):
     store = Store(tmp_path / "s")
     for shard in job_shards(planned.job, store, 2):
         store.finish(shard.where, train(shard.job))
@@ -160,13 +160,13 @@ def test_a_checkpoint_of_seeds_computed_together_is_not_divided(tmp_path, planne
     assert ranges(job_shards(planned.job, store, 5)) == [(0, SEEDS)]
 
 
-def test_a_computation_is_one_piece(tmp_path):
+def test_a_computation_is_one_shard(tmp_path):
     (shard,) = job_shards(Talk(), Store(tmp_path / "s"), 4)
     assert shard.job == Talk()
     assert shard.seeds == 1
 
 
-def test_no_piece_is_longer_than_half_a_fair_share(planned):
+def test_no_shard_is_longer_than_half_a_fair_share(planned):
     longer = replace(
         planned.job, budget=replace(planned.job.budget, episodes=10 * planned.episodes)
     )
@@ -175,7 +175,7 @@ def test_no_piece_is_longer_than_half_a_fair_share(planned):
     assert shard_counts([Talk()], 3) == [1]
 
 
-def test_a_run_of_one_process_leaves_no_pieces(tmp_path):
+def test_a_run_of_one_process_leaves_no_shards(tmp_path):
     (planned,) = run(
         Request(studies.get_study("tabular_single"), "smoke", methods=("pg",)), tmp_path / "s"
     )

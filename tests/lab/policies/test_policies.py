@@ -9,7 +9,7 @@ import tpo
 from support.reference import log_softmax, transformer
 from tpo.lab.policies import MLP, Paths, Table, Transformer
 from tpo.lab.policies.layers import rows
-from tpo.lab.rollouts import Rollout, Shape, sample
+from tpo.lab.rollouts import Actor, Rollout, Shape, sample
 from tpo.lab.tasks import Sequences
 from tpo.lab.training.gradient import BatchLoss, plain_log_probs, sizes, value_and_grad
 
@@ -36,11 +36,11 @@ def params():
 def gathered(params, kind, batch=B, task=TASK, policy=POLICY, size=K):
     rollout = Rollout(kind, size)
     contexts = task.contexts((), jax.random.key(2), batch)
-    return rollout, rollout.gather(policy, params, task, contexts, jax.random.key(3))
+    return rollout, rollout.gather(Actor(policy, params), task, contexts, jax.random.key(3))
 
 
 def full_log_probs(xp, params, prompt, actions):
-    """[T] of the actions, from one whole pass of the reference."""
+    """[T] of the actions, from one forward pass of the reference."""
     tokens = np.concatenate([prompt, actions])
     logits = transformer(xp, params, tokens, POLICY.heads)[H - 1 : -1]
     return log_softmax(xp, logits)[np.arange(H), actions]
@@ -146,7 +146,7 @@ def test_seeds_together_have_the_gradients_of_each_alone(params, sharpness):
 
     def gradient(p, block, axis):
         contexts = TASK.contexts((), jax.random.key(2), B)
-        batch = rollout.gather(POLICY, p, TASK, contexts, jax.random.key(3))
+        batch = rollout.gather(Actor(POLICY, p), TASK, contexts, jax.random.key(3))
         prepared = objective.prepare(batch.group)
         loss = lambda x: objective.loss(x, prepared)  # noqa: E731
         grads = value_and_grad(BatchLoss(POLICY, rollout, batch, loss), moved(p), block, axis)[1]

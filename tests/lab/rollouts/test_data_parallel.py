@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 from support.position_table import PositionTable
-from tpo.lab.former_names import current_environment
+from tpo.lab.former_names import ENVIRONMENT_KEYS, current_environment
 from tpo.lab.policies import Transformer
 from tpo.lab.rollouts import data_parallel
 from tpo.lab.tasks import Digits, Sequences
 from tpo.lab.training import Budget, Cell, Optimiser, Pace, Staleness, method, run
-from tpo.lab.training.loop import Runner, data_parallel_size_for, environment
+from tpo.lab.training.loop import TrainingRun, data_parallel_size_for, environment
 
 pytestmark = pytest.mark.skipif(
     data_parallel.available_size() == 1,
@@ -34,7 +34,7 @@ def cell(name, reward="bag", **changed):
 
 def trained(cell, **pace):
     """Curves and final parameters of the run, a chunk at a time."""
-    runner = Runner(cell, Pace(**pace))
+    runner = TrainingRun(cell, Pace(**pace))
     runner.restore(None)
     while runner.episode < cell.budget.episodes:
         runner.advance()
@@ -77,14 +77,14 @@ def test_neither_chunks_nor_other_runs_change_a_bit():
 
 def test_a_single_seed_of_several_actions_is_divided():
     assert data_parallel_size_for(cell("tpo")) == 2
-    assert Runner(cell("tpo"), Pace()).learner.parallel.size == 2
+    assert TrainingRun(cell("tpo"), Pace()).learner.parallel.size == 2
     for other in (
         cell("tpo", budget=Budget(16, 3, seeds=2)),
         cell("tpo", budget=Budget(15, 3)),
         Cell(Digits(), method("tpo", 1)),
     ):
         assert data_parallel_size_for(other) == 1
-    assert Runner(cell("tpo"), Pace(batched=True)).learner.parallel.size == 1
+    assert TrainingRun(cell("tpo"), Pace(batched=True)).learner.parallel.size == 1
     assert environment()["data_parallel_size"] == "2"
 
 
@@ -108,17 +108,19 @@ def test_each_device_runs_its_shard_of_the_contexts(size, contexts):
 
 
 def test_a_wrong_data_parallel_size_is_named():
-    odd = Runner(cell("ppo", budget=Budget(15, 3)), Pace(data_parallel_size=2))
+    odd = TrainingRun(cell("ppo", budget=Budget(15, 3)), Pace(data_parallel_size=2))
     odd.restore(None)
     with pytest.raises(ValueError, match="does not divide 15 contexts"):
         odd.program()
-    many = Runner(cell("ppo", budget=Budget(27, 3)), Pace(data_parallel_size=27))
+    many = TrainingRun(cell("ppo", budget=Budget(27, 3)), Pace(data_parallel_size=27))
     many.restore(None)
     with pytest.raises(ValueError, match="JAX offers"):
         many.program()
 
 
 def test_the_environment_of_an_older_store_is_read_with_todays_names():
-    older = {"jax": "0.10.2", "platform": "cpu", "device": "cpu", "lanes": "2"}
+    (former_key,) = ENVIRONMENT_KEYS
+    former = {former_key: "2"}
+    older = {"jax": "0.10.2", "platform": "cpu", "device": "cpu", **former}
     newer = {"jax": "0.10.2", "platform": "cpu", "device": "cpu", "data_parallel_size": "2"}
     assert current_environment(older) == current_environment(newer) == newer

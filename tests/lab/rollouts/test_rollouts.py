@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from support.position_table import PositionTable
 from tpo.lab.policies import Table
-from tpo.lab.rollouts import Rollout, Shape, distinct, every, sample
+from tpo.lab.rollouts import Actor, Rollout, Shape, distinct, every, sample
 from tpo.lab.tasks import Bandit, Sequences
 
 
@@ -78,7 +78,8 @@ def batch_of(kind, task, size=4, baseline=None, contexts=5, policy=None):
     policy = policy or PositionTable(task.length, task.actions)
     params = policy.init(jax.random.key(0))
     given = task.contexts((), jax.random.key(1), contexts)
-    return rollout.gather(policy, params, task, given, jax.random.key(2)), given, params
+    batch = rollout.gather(Actor(policy, params), task, given, jax.random.key(2))
+    return batch, given, params
 
 
 def test_a_sequence_group_scores_the_mean_token_reward():

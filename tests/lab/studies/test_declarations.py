@@ -68,7 +68,7 @@ def test_the_three_studies_of_six_methods_share_their_runs():
     assert keys[0] == keys[1] == keys[2]
 
 
-def test_every_published_number_has_a_run_to_stand_beside():
+def test_every_published_number_has_a_run_to_compare_with():
     for number in studies.published_numbers():
         if number.study == "language_models":  # `tpo train` runs those
             continue
@@ -82,7 +82,7 @@ def test_every_published_number_has_a_run_to_stand_beside():
         assert number.source, number
 
 
-def test_claims_speak_of_declared_methods_and_axes():
+def test_claims_are_about_declared_methods_and_axes():
     for name in studies.list_studies():
         study = studies.get_study(name)
         for claim in study.claims:
@@ -91,7 +91,7 @@ def test_claims_speak_of_declared_methods_and_axes():
                 assert value in study.grid[key], claim
 
 
-def test_every_objective_is_in_the_league_or_put_aside_with_a_reason():
+def test_every_objective_is_compared_or_excluded_with_a_reason():
     import tpo
 
     jobs = plan(Request(studies.get_study("compare"), "full"))
@@ -145,7 +145,7 @@ def test_only_may_name_values_that_a_scale_leaves_out():
     assert {planned.coords["H"] for planned in jobs} == {7, 8}
 
 
-def test_only_takes_several_values_in_either_way_and_refuses_any_that_is_none():
+def test_only_takes_several_values_in_either_form_and_refuses_unknown_ones():
     assert pairs(["H=7,8", "V=2"]) == pairs(["H=7", "V=2", "H=8"]) == {"H": "7,8", "V": "2"}
     with pytest.raises(ValueError, match=r"--only H=7,99: H is '99', expected some of 5, 7, 8"):
         plan(Request(studies.get_study("terminal"), "quick", only={"H": "7,99"}))

@@ -53,7 +53,7 @@ def test_numbers_of_the_summary_are_those_of_the_store(name, store_dir):
         assert np.array(series["seeds"]) == pytest.approx(y, rel=1e-4)
 
 
-def test_the_published_number_stands_in_its_row(store_dir):
+def test_the_published_number_is_in_its_row(store_dir):
     rows = summary(store_dir, "mnist")["table"]["rows"]
     tpo = {row["metric"]: row["published"] for row in rows if row["method"] == "TPO"}
     assert tpo == {"final error %": "2.9", "steps to 5%": "1600"}

@@ -11,6 +11,7 @@ import pytest
 from support.position_table import PositionTable
 from support.reference import softmax
 from tpo.lab.policies import Table
+from tpo.lab.rollouts import Actor
 from tpo.lab.tasks import Bandit, Sequences
 from tpo.lab.training import BANDIT_METHODS, SEQUENCE_METHODS, Budget, Cell, Optimiser, method
 from tpo.lab.training.episode import Learner
@@ -25,8 +26,8 @@ def z_score(s):
 
 def clipped(r, a):
     """d/d log r of -min(r·a, clip(r)·a)"""
-    wall = ((a > 0) & (r > 1.2)) | ((a < 0) & (r < 0.8))
-    return np.where(wall, 0.0, -r * a)
+    is_clipped = ((a > 0) & (r > 1.2)) | ((a < 0) & (r < 0.8))
+    return np.where(is_clipped, 0.0, -r * a)
 
 
 def tpo(ell, old, s, anchor=True):
@@ -48,7 +49,7 @@ def grpo(ell, old, s, beta=0.04):
 
 def masked(ell, old, s):
     kept = s.std(-1, keepdims=True) > 0
-    assert 0 < kept.sum() < len(s), "the case needs groups with and without a signal"
+    assert 0 < kept.sum() < len(s), "the case needs groups with and without variance"
     return grpo(ell, old, s) * kept * len(s) / kept.sum()
 
 
@@ -83,9 +84,8 @@ def first_episode(cell):
     key = jax.random.fold_in(jax.random.key(cell.budget.first_seed), 0)
     for_contexts, for_actions, _ = jax.random.split(key, 3)
     contexts = cell.task.contexts((), for_contexts, cell.budget.batch)
-    batch = cell.method.rollout.gather(
-        cell.resolved_policy, state.params, cell.task, contexts, for_actions
-    )
+    actor = Actor(cell.resolved_policy, state.params)
+    batch = cell.method.rollout.gather(actor, cell.task, contexts, for_actions)
     after, metrics = jax.jit(learner.episode)(state, (), 0)
     logits = [np.asarray(s.params["logits"], np.float64) for s in (state, after)]
     return *logits, batch, metrics

@@ -1,4 +1,4 @@
-"""It learns: tiny but real. Each budget is one at which a wrong sign or a dropped anchor fails."""
+"""Small real runs that learn. At each budget a wrong sign or a dropped anchor fails."""
 
 import runpy
 from dataclasses import replace
@@ -13,7 +13,7 @@ from tpo.objectives.tpo import TPO
 
 
 class WrongSign(TPO):
-    """TPO that climbs where it should descend."""
+    """TPO with the sign of its loss reversed."""
 
     def _loss(self, xp, log_probs, prepared):
         return -super()._loss(xp, log_probs, prepared)

@@ -1,4 +1,4 @@
-"""One loop, whose numbers depend on the cell alone: not on chunks, company, threads or interruptions."""
+"""One loop, whose numbers depend on the cell alone: not on chunks, other cells, threads or interruptions."""
 
 import json
 from dataclasses import replace
@@ -10,7 +10,7 @@ import pytest
 
 from support.position_table import PositionTable
 from tpo.lab.policies import Transformer
-from tpo.lab.rollouts import Rollout
+from tpo.lab.rollouts import Actor, Rollout
 from tpo.lab.tasks import Digits, Sequences
 from tpo.lab.training import Budget, Cell, Measures, Method, Optimiser, Pace, Staleness, method, run
 from tpo.lab.training.episode import Learner
@@ -68,7 +68,7 @@ class StopHereError(Exception):
 
 
 @pytest.mark.parametrize("batched", [False, True])
-def test_a_stopped_run_goes_on_to_identical_numbers(tmp_path, batched):
+def test_a_stopped_run_resumes_to_identical_numbers(tmp_path, batched):
     pace = Pace(chunk=2, save_every=0.0, batched=batched)
     whole = run(TERMINAL, pace=pace)
     store = Store(tmp_path / "out")
@@ -166,7 +166,7 @@ def test_the_actor_has_the_parameters_of_so_many_episodes_ago(uniform):
     for episode in range(12):
         history.append(np.asarray(state.params["logits"]))
         key = jax.random.split(jax.random.fold_in(jax.random.key(0), episode), 3)[2]
-        actor = np.asarray(learner._actor(state, jnp.int32(episode), key)[0]["logits"])
+        actor = np.asarray(learner._actor_params(state, jnp.int32(episode), key)[0]["logits"])
         lags.append(next(i for i in range(episode + 1) if (history[-1 - i] == actor).all()))
         state, _ = step(state, (), episode)
     if uniform:
@@ -208,14 +208,12 @@ def test_whose_probabilities_make_the_expected_baseline(baseline):
     for episode in range(3):
         state, _ = learner.episode(state, data, jnp.int32(episode))
     contexts = cell.task.contexts(data, jax.random.key(1), 4)
-    actor, _ = learner._actor(state, jnp.int32(3), jax.random.key(2))
+    actor, _ = learner._actor_params(state, jnp.int32(3), jax.random.key(2))
     batch = cell.method.rollout.gather(
-        cell.resolved_policy,
-        actor,
+        Actor(cell.resolved_policy, actor, learner._baseline_params(state, actor)),
         cell.task,
         contexts,
         jax.random.key(3),
-        baseline_params=learner._baseline_params(state, actor),
     )
 
     def probabilities(params):

@@ -8,7 +8,7 @@ import pytest
 
 from tpo.lab.tasks import Sequences
 from tpo.lab.training import Budget, Cell, Pace, method
-from tpo.lab.training.loop import Runner, chunk_of
+from tpo.lab.training.loop import TrainingRun, chunk_of
 
 ADDED = re.compile(
     r'"stablehlo\.scatter"[^\n]*unique_indices = false.*?\}\) : \(([^)]*)\) -> (\S+)', re.DOTALL
@@ -19,7 +19,7 @@ ADDED = re.compile(
 def test_no_gradient_adds_in_place(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
     cell = Cell(Sequences(4, 2, "reverse_copy", "bag"), method(name, 4, 4, None), Budget(8, 2, 2))
-    runner = Runner(cell, Pace(chunk=1))
+    runner = TrainingRun(cell, Pace(chunk=1))
     runner.restore(None)
     arguments = (runner.data, runner.states[0], jnp.int32(0), jnp.int32(0))
     traced = jax.jit(chunk_of(runner.learner)).trace(*arguments)

@@ -40,7 +40,7 @@ def job_shards(job: Job, store: Store, count: int = 1) -> list[Shard]:
     whole = [Shard(job, job.key)]
     if not isinstance(job, Cell):
         return whole
-    begun = sorted(store.parts(job.key))
+    begun = sorted(store.shards(job.key))
     if not begun and (count == 1 or _batched(store.checkpoint(job.key))):
         return whole
     budget = job.budget
@@ -70,7 +70,7 @@ def _seed_ranges(seeds: Sequence[int], count: int) -> list[tuple[int, int]]:
 def _shard(cell: Cell, store: Store, first: int, size: int) -> Shard:
     some = replace(cell, budget=replace(cell.budget, first_seed=first, seeds=size))
     data_parallel_size = 1 if cell.budget.seeds > 1 else None
-    return Shard(some, store.part(cell.key, first, size), data_parallel_size)
+    return Shard(some, store.shard_key(cell.key, first, size), data_parallel_size)
 
 
 def checkpoint(shard: Shard, job: Job, store: Store) -> Snapshot | None:

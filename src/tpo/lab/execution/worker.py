@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from tpo.lab.former_names import current_environment
 from tpo.lab.training import Cell, Pace, TrainingProgress
-from tpo.lab.training.loop import Runner, environment
+from tpo.lab.training.loop import TrainingRun, environment
 from tpo.storage.store import Curves, Snapshot
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class Worker:
         self.save_every = save_every
         self.threads = threads
         self.least = least
-        self.runner: Runner | None = None
+        self.training: TrainingRun | None = None
         self.key = ""
         self.last_save = 0.0
 
@@ -70,7 +70,7 @@ class Worker:
         data_parallel_size: as in `Pace`.
         """
         began = time.monotonic()
-        self.runner, self.key = None, job.key
+        self.training, self.key = None, job.key
         if self.machine().environment != current_environment(expected):
             raise ValueError(
                 f"a worker computes with {self.machine().environment}, and the first with {expected}: "
@@ -80,31 +80,31 @@ class Worker:
             arrays = job.arrays()
             return Step(time.monotonic() - began, curves=arrays)
         pace = Pace(threads=self.threads, data_parallel_size=data_parallel_size)
-        self.runner = Runner(job, pace)
-        self.runner.restore(saved)
+        self.training = TrainingRun(job, pace)
+        self.training.restore(saved)
         self.last_save = time.monotonic()
         found = self.step()
         return found._replace(seconds=time.monotonic() - began)
 
     def step(self) -> Step:
         """Run the next chunk of the job, or several."""
-        runner = self.runner
-        assert runner is not None, "a step of no job"
+        training = self.training
+        assert training is not None, "a step of no job"
         began = time.monotonic()
-        total = runner.cell.budget.episodes
-        while runner.episode < total:
-            runner.advance()
+        total = training.cell.budget.episodes
+        while training.episode < total:
+            training.advance()
             if time.monotonic() - began >= self.least:
                 break
-        progress = TrainingProgress(runner.episode, runner.curves(), runner.rate)
-        finished = runner.curves() if runner.episode == total else None
+        progress = TrainingProgress(training.episode, training.curves(), training.rate)
+        finished = training.curves() if training.episode == total else None
         saved = None
         if finished is None and time.monotonic() - self.last_save >= self.save_every:
-            saved = runner.snapshot()
+            saved = training.snapshot()
             self.last_save = time.monotonic()
         return Step(time.monotonic() - began, progress, saved, finished)
 
     def snapshot(self, key: str) -> Snapshot | None:
         """A checkpoint of the job of that key; None before its first episode."""
-        begun = self.key == key and self.runner is not None and self.runner.episode > 0
-        return self.runner.snapshot() if self.runner and begun else None
+        begun = self.key == key and self.training is not None and self.training.episode > 0
+        return self.training.snapshot() if self.training and begun else None

@@ -7,14 +7,14 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from tpo.lab.policies.layers import turned
+from tpo.lab.policies.layers import row_major
 
 MASKED = -1e30
 """Score of a position that must not be seen: its weight is exactly 0 and its gradient too."""
 
 
 def causal_mask(queries: int, keys: int) -> jax.Array:
-    """[queries, keys] bool: the last query sees every key, each earlier one a key less."""
+    """[queries, keys] bool: the last query sees every key, each earlier query one key less."""
     return jnp.arange(keys) <= jnp.arange(queries)[:, None] + (keys - queries)
 
 
@@ -22,9 +22,9 @@ def causal_mask(queries: int, keys: int) -> jax.Array:
 def attend(query: jax.Array, keys_values: jax.Array) -> jax.Array:
     """softmax(q k / sqrt(d_head)) v, causal: the last query sees every key. [R, Q, heads, d_head].
 
-    query: [R, Q, heads, d_head], keys_values: [R, N, 2, heads, d_head]. Heads join the batch before the
-    products, and the gradient is written out so that each of its products is one of rows: on a CPU that takes
-    a third off it.
+    query: [R, Q, heads, d_head], keys_values: [R, N, 2, heads, d_head]. Heads are moved
+    into the batch axis before the products. The gradient is written by hand with row-major products, which on a
+    CPU saves a third of its time.
     """
     return _attend_fwd(query, keys_values)[0]
 
@@ -45,7 +45,7 @@ def _attend_bwd(saved: Any, dy: jax.Array) -> tuple[jax.Array, jax.Array]:
     d_weights = dy @ v.mT
     d_scores = weights * (d_weights - (d_weights * weights).sum(-1, keepdims=True))
     d_query = by_row(d_scores @ k, heads) * q.shape[-1] ** -0.5
-    dk, dv = turned(d_scores.mT) @ q, turned(weights.mT) @ dy
+    dk, dv = row_major(d_scores.mT) @ q, row_major(weights.mT) @ dy
     return d_query, jnp.stack([by_row(dk, heads), by_row(dv, heads)], axis=2)
 
 

@@ -18,8 +18,8 @@ def lecun_normal(key: jax.Array, shape: tuple[int, ...], fan_in: int) -> jax.Arr
     return scale * jax.random.truncated_normal(key, -2.0, 2.0, shape)
 
 
-def turned(x: jax.Array) -> jax.Array:
-    """x, a transpose; on a CPU laid out as such in memory, since the fast product there wants rows."""
+def row_major(x: jax.Array) -> jax.Array:
+    """x, a transposed array; on a CPU copied to row-major memory, which XLA's fast product there needs."""
     if jax.default_backend() != "cpu":
         return x
     found: jax.Array = jax.lax.optimization_barrier(x)  # type: ignore[no-untyped-call]
@@ -43,9 +43,9 @@ def _linear_fwd(x: jax.Array, weight: jax.Array, bias: jax.Array) -> tuple[jax.A
 def _linear_bwd(saved: Any, dy: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
     """The usual gradients, with the sum over rows, dW = x' dy, laid out for the device.
 
-    On a CPU the narrower factor is transposed in memory beforehand: XLA's fast product there wants rows,
-    and left alone falls back to one half as fast. Elsewhere rows are summed in parts side by side, or a
-    small dW would keep most of the device idle.
+    On a CPU the narrower factor is transposed in memory first: XLA's fast product there needs row-major inputs,
+    and the other one is half as fast. Elsewhere rows are summed in several parts in parallel, or a small dW
+    would leave most of the device idle.
     """
     x, weight = saved
     rows, d_rows = x.reshape(-1, x.shape[-1]), dy.reshape(-1, dy.shape[-1])
@@ -54,9 +54,9 @@ def _linear_bwd(saved: Any, dy: jax.Array) -> tuple[jax.Array, jax.Array, jax.Ar
         rows, d_rows = (y.reshape(parts, -1, y.shape[-1]) for y in (rows, d_rows))
         return dy @ weight.T, (rows.mT @ d_rows).sum(0), d_rows.sum(1).sum(0)
     if rows.shape[1] <= d_rows.shape[1]:
-        d_weight = turned(rows.T) @ d_rows
+        d_weight = row_major(rows.T) @ d_rows
     else:
-        d_weight = turned(turned(d_rows.T) @ rows).T
+        d_weight = row_major(row_major(d_rows.T) @ rows).T
     return dy @ weight.T, d_weight, d_rows.sum(0)
 
 
@@ -106,10 +106,10 @@ def _rows_fwd(table: jax.Array, index: jax.Array) -> tuple[jax.Array, Any]:
 
 
 def _rows_bwd(saved: Any, dy: jax.Array) -> tuple[jax.Array, None]:
-    """Rows added up where they came from: one by one on a CPU, by a one-hot product elsewhere.
+    """Scatter-add of the rows: one by one on a CPU, by a one-hot product elsewhere.
 
-    There adding in place is slow, and its order, and so its rounding, differs from run to run. An index is
-    split in two, coarse and fine, since a one-hot of all rows could be larger than all else.
+    On an accelerator a scatter-add is slow, and its order differs from run to run, and so does its rounding.
+    The index is split into a coarse and a fine part: a one-hot of all rows could need too much memory.
     """
     table, index = saved
     if jax.default_backend() == "cpu":

@@ -4,8 +4,8 @@ Pre-norm decoder: LayerNorm, attention, residual, LayerNorm, GELU MLP x4, residu
 linear head; learned positions; no dropout; float32. Initialised as the paper's artifact is (flax
 defaults: truncated LeCun normal weights, zero biases, embedding N(0, 1/d), positions N(0, 0.02^2)).
 
-How it is computed, not what: the prompt is run once however many continuations it has, in sampling
-and in the update; of a prompt, the last layer runs only at the token that predicts.
+To save time, a prompt is run once for all its continuations, in sampling and in the update. In the last layer
+only the final token of a prompt is computed: no other predicts an action.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ class Transformer:
     def together(
         self, params: Params, inputs: jax.Array, paths: Paths
     ) -> tuple[jax.Array, jax.Array, list[jax.Array]]:
-        """`prefill` and `extend` in one pass, whose linear maps see all tokens as one tall matrix."""
+        """`prefill` and `extend` in a single forward pass: linear maps take all tokens as one tall matrix."""
         b, h, d = *inputs.shape, self.width
         if paths.owner is None:
             logits, state = self._whole(params, jnp.concatenate([inputs, paths.tokens], axis=1))
@@ -134,19 +134,19 @@ class Transformer:
 
         state = []
         for layer in range(self.layers):
-            x, query, keys_values = self._asked(params, layer, x, predicting)
+            x, query, keys_values = self._layer_inputs(params, layer, x, predicting)
             state.append(keys_values[: b * h].reshape(b, h, *keys_values.shape[1:]))
             attended = _attend_together(query, keys_values[b * h :], state[-1], paths)
             x = self._rest(params, layer, x, attended)
         logits = self._logits(params, x)
         return logits[:b], logits[b:].reshape(*paths.tokens.shape, self.vocab), state
 
-    def _asked(
+    def _layer_inputs(
         self, params: Params, layer: int, x: jax.Array, predicting: Callable[[jax.Array], jax.Array]
     ) -> tuple[jax.Array, jax.Array, jax.Array]:
-        """The tokens that a layer is asked about, their queries, and the keys and values of all.
+        """The tokens whose output a layer computes, their queries, and the keys and values of all tokens.
 
-        Of the last layer nothing is asked but the tokens that predict: of a prompt, its final one.
+        The last layer computes only the tokens whose logits are used: of a prompt, its final one.
         """
         if layer < self.layers - 1:
             return x, *split(self._qkv(params, layer, x, slice(0, 3)))
@@ -159,7 +159,9 @@ class Transformer:
         x = self._embed(params, tokens, 0)
         state = []
         for layer in range(self.layers):
-            x, query, keys_values = self._asked(params, layer, x, lambda x: x[:, self.prompt - 1 :])
+            x, query, keys_values = self._layer_inputs(
+                params, layer, x, lambda x: x[:, self.prompt - 1 :]
+            )
             state.append(keys_values)
             x = self._rest(params, layer, x, attend(query, keys_values))
         return self._logits(params, x), state
@@ -174,7 +176,7 @@ class Transformer:
         return self._logits(params, x)
 
     def cache(self, state: list[jax.Array], streams: int) -> list[Cache]:
-        """The prompts' state laid out for `step`, with room for T-1 tokens of S streams each."""
+        """The prompts' state laid out for `step`, with space for T-1 tokens of each of S streams."""
         b, _, _, heads, d_head = state[0].shape
         own = jnp.zeros((2, b, streams, heads, self.length - 1, d_head))
         return [Cache(keys_values.transpose(2, 0, 3, 1, 4), own) for keys_values in state]
@@ -206,9 +208,9 @@ def _attend_together(
     prompt: [B, H, 2, heads, d_head].
     """
     b, (r, t) = len(prompt), paths.tokens.shape
-    asked, flat = len(query) - r * t, query.shape[1] * query.shape[2]
-    over_prompt = attend(query[:asked].reshape(b, -1, *query.shape[1:]), prompt)
+    n_prompt, flat = len(query) - r * t, query.shape[1] * query.shape[2]
+    over_prompt = attend(query[:n_prompt].reshape(b, -1, *query.shape[1:]), prompt)
     shared = rows(prompt, paths.owner)
     keys_values = jnp.concatenate([shared, own.reshape(r, t, *own.shape[1:])], axis=1)
-    over_paths = attend(query[asked:].reshape(r, t, *query.shape[1:]), keys_values)
+    over_paths = attend(query[n_prompt:].reshape(r, t, *query.shape[1:]), keys_values)
     return jnp.concatenate([over_prompt.reshape(-1, flat), over_paths.reshape(-1, flat)])

@@ -1,4 +1,4 @@
-"""Each distinct continuation once: what a group repeats need not be computed again."""
+"""The distinct paths of a batch: a continuation that a group repeats is computed once."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from tpo.lab.policies.layers import rows
 
 
 class Distinct(NamedTuple):
-    """The distinct paths of a batch, in blocks, and where each candidate finds its own."""
+    """The distinct paths of a batch, and the path of each stream."""
 
     paths: Paths
     """[N, T-1] and [N]; the first `size` are distinct, the rest is padding."""
     path_of: jax.Array
     """[B, S] the path of each stream."""
     size: jax.Array | int
-    """How many paths are distinct; a plain number where every stream has its own."""
+    """The number of distinct paths; a plain int if every stream has a path of its own."""
 
     def of_streams(self, x: jax.Array) -> jax.Array:
-        """[B, S, ...] for each stream what its path has in [N, ...]."""
+        """[B, S, ...] for each stream the row of x [N, ...] that belongs to its path."""
         if isinstance(self.size, int):
             return x.reshape(*self.path_of.shape, *x.shape[1:])
         return rows(x, self.path_of)
 
 
 def every(taken: jax.Array) -> Distinct:
-    """All paths, repeated or not: taken [B, S, T]."""
+    """One path per stream, repeated or not: taken [B, S, T]."""
     b, s, t = taken.shape
     owner = None if s == 1 else jnp.repeat(jnp.arange(b), s)
     paths = Paths(taken[..., : t - 1].reshape(b * s, t - 1), owner)
@@ -38,11 +38,11 @@ def every(taken: jax.Array) -> Distinct:
 
 
 def distinct(inputs: Any, taken: jax.Array, vocab: int) -> Distinct:
-    """The paths that differ, over the whole batch: taken [B, S, T] actions below `vocab`.
+    """The distinct paths of the whole batch: taken [B, S, T] actions below `vocab`.
 
-    The last action is predicted but never fed, so it does not tell paths apart. Equal prompts of
-    tokens are one prompt; of other inputs each context stands for itself. The order is that of a
-    sort, so it depends on the tokens alone.
+    The last action is predicted but never fed, so paths that differ only there are equal. Paths of equal token
+    prompts are merged; contexts with other inputs are not. Paths are sorted by their tokens, so their order
+    depends on nothing else.
     """
     b, s, t = taken.shape
     paths = taken[..., : t - 1].reshape(b * s, t - 1)

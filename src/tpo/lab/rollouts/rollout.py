@@ -1,4 +1,4 @@
-"""Rollout: contexts in, scored `Groups` out, with all that an update needs to evaluate them again."""
+"""Rollout: from contexts to a `Batch` of scored `Groups`, with what an update needs to evaluate them again."""
 
 from __future__ import annotations
 
@@ -33,9 +33,18 @@ class Batch(NamedTuple):
     """[B, S, T] of the actions taken."""
 
 
+class Actor(NamedTuple):
+    """The policy that samples, with its parameters."""
+
+    policy: Policy
+    params: Params
+    baseline_params: tuple[Params, Params] | None = None
+    """Of the two policies of an "expected" baseline; by default both are the actor's."""
+
+
 @dataclass(frozen=True)
 class Rollout:
-    """How to gather experience: the kind, K for those kinds that have it, and the baseline.
+    """How to sample: the kind, the group size K for kinds that have one, and the baseline.
 
     baseline: a number; "expected", Σ pi² over the actions; or None for the objective's own.
     """
@@ -81,18 +90,14 @@ class Rollout:
 
     def gather(
         self,
-        policy: Policy,
-        params: Params,
+        actor: Actor,
         task: Task,
         contexts: Contexts,
         key: jax.Array,
         parallel: DataParallel = UNSHARDED,
-        baseline_params: tuple[Params, Params] | None = None,
     ) -> Batch:
-        """Sample, score and arrange; with data parallelism, the contexts are this device's shard.
-
-        baseline_params: of the two policies of an "expected" baseline, if they are not the one that acts.
-        """
+        """Sample, score and arrange; with data parallelism, the contexts are this device's shard."""
+        policy, params, baseline_params = actor
         inputs, answer = contexts
         drawn = sample(policy, params, inputs, self.shape(task), key, parallel)
         rewards = task.rewards(answer, drawn.taken)

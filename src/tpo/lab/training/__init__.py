@@ -1,4 +1,4 @@
-"""The training loop: (task, policy, objective, budget, seeds) to curves."""
+"""Training: from a `Cell` (task, policy, method, budget, seeds) to its curves."""
 
 from tpo.lab.rollouts import data_parallel
 from tpo.lab.training.cell import Budget, Cell, Measures, Method, Staleness

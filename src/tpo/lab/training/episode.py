@@ -13,7 +13,7 @@ import optax
 from jax.flatten_util import ravel_pytree
 
 from tpo.lab.policies import Params
-from tpo.lab.rollouts import Batch
+from tpo.lab.rollouts import Actor, Batch
 from tpo.lab.rollouts.data_parallel import UNSHARDED, DataParallel
 from tpo.lab.tasks import Contexts
 from tpo.lab.training import measures
@@ -29,7 +29,7 @@ class State(NamedTuple):
     params: Params
     optimiser: Any
     past: Params | None
-    """[D+1, ...] the parameters at the start of the last D+1 episodes, if the actor lags."""
+    """[D+1, ...] the parameters at the start of the last D+1 episodes; None unless the actor lags."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Learner:
     parallel: DataParallel = UNSHARDED
 
     def init(self, seed: jax.Array) -> State:
-        """The state before the first episode; the seed decides parameters and data."""
+        """The state before the first episode; parameters and data depend on the seed alone."""
         params = self.cell.resolved_policy.init(jax.random.key(seed))
         delay = self.cell.staleness.delay
         past = None
@@ -63,16 +63,9 @@ class Learner:
         key = jax.random.fold_in(jax.random.key(state.seed), index)
         for_contexts, for_actions, for_lag = jax.random.split(key, 3)
         contexts = self.parallel.shard(task.contexts(data, for_contexts, cell.budget.batch))
-        actor, past = self._actor(state, index, for_lag)
-        batch = cell.method.rollout.gather(
-            policy,
-            actor,
-            task,
-            contexts,
-            for_actions,
-            self.parallel,
-            self._baseline_params(state, actor),
-        )
+        params, past = self._actor_params(state, index, for_lag)
+        actor = Actor(policy, params, self._baseline_params(state, params))
+        batch = cell.method.rollout.gather(actor, task, contexts, for_actions, self.parallel)
         if cell.staleness.delay and cell.staleness.anchor == "learner":
             batch = self._anchored(state.params, batch)
         objective = cell.method.build()
@@ -89,7 +82,7 @@ class Learner:
         metrics |= self._evaluated(params, data, index)
         return State(state.seed, params, optimiser, past), metrics
 
-    def _actor(
+    def _actor_params(
         self, state: State, index: jax.Array, key: jax.Array
     ) -> tuple[Params, Params | None]:
         """The actor's parameters, and the history including the learner's of this episode."""
@@ -103,7 +96,7 @@ class Learner:
         return jax.tree.map(lambda x: x[(index - lag) % (delay + 1)], past), past
 
     def _baseline_params(self, state: State, actor: Params) -> tuple[Params, Params] | None:
-        """The two policies whose agreement is the expected-reward baseline; None if the actor does not lag."""
+        """Of the two policies whose agreement is the expected-reward baseline; None without a lag."""
         if state.past is None:
             return None
         return {

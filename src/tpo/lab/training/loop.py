@@ -95,27 +95,27 @@ def run(
     if finished is not None:
         return finished
     pace = pace or Pace()
-    runner = Runner(cell, pace)
+    training = TrainingRun(cell, pace)
     if store:
         store.begin(cell.key, {"cell": cell.to_json(), "environment": environment()})
     saved = store.checkpoint(cell.key) if store else None
-    runner.restore(saved)
+    training.restore(saved)
     last_save = time.monotonic()
     try:
-        while runner.episode < cell.budget.episodes:
-            runner.advance()
+        while training.episode < cell.budget.episodes:
+            training.advance()
             if store and time.monotonic() - last_save >= pace.save_every:
-                store.save(cell.key, runner.snapshot())
+                store.save(cell.key, training.snapshot())
                 last_save = time.monotonic()
             if watch:
-                watch(TrainingProgress(runner.episode, runner.curves(), runner.rate))
+                watch(TrainingProgress(training.episode, training.curves(), training.rate))
     except KeyboardInterrupt:
-        if store and runner.episode:
-            store.save(cell.key, runner.snapshot())
+        if store and training.episode:
+            store.save(cell.key, training.snapshot())
         raise
     if store:
-        store.finish(cell.key, runner.curves())
-    return runner.curves()
+        store.finish(cell.key, training.curves())
+    return training.curves()
 
 
 def environment() -> dict[str, str]:
@@ -134,7 +134,7 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-class Runner:
+class TrainingRun:
     """A run in progress: states of the seeds, curves so far, the compiled chunk."""
 
     def __init__(self, cell: Cell, pace: Pace) -> None:

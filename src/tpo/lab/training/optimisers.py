@@ -21,8 +21,8 @@ FADE = 0.001
 class Optimiser:
     """muon: Muon on the policy's matrices and AdamW on the rest; adam; sgd; normalized: g/‖g‖.
 
-    muon_fading: Muon's steps times min(1, ‖g‖ / 0.001), so that they end where the gradient does. The learning
-    rate is that of every parameter; there is no clipping, decay or schedule.
+    muon_fading: Muon's steps times min(1, ‖g‖ / 0.001), so that they vanish with the gradient. All parameters
+    have the same learning rate; there is no clipping, decay or schedule.
     """
 
     name: str = "muon"
@@ -51,8 +51,8 @@ class Optimiser:
 def muon(learning_rate: float, matrices: frozenset[str]) -> Any:
     """optax's Muon over the last two axes of the named parameters, its AdamW over the others.
 
-    As `contrib.muon`, with matrices that are equally long orthogonalised in one batched product, and AdamW's
-    arrays laid out as one: fewer kernels to compile and to run.
+    As `contrib.muon`, but matrices with equal longer sides are orthogonalised in one batched product, and
+    AdamW's arrays are concatenated: fewer kernels to compile and to run.
     """
 
     def axes(params: Params) -> Any:
@@ -60,7 +60,7 @@ def muon(learning_rate: float, matrices: frozenset[str]) -> Any:
 
     orthogonal = optax.chain(
         batched(contrib.scale_by_muon(weight_dimension_numbers=axes)),
-        optax.stateless(lambda updates, _: jax.tree.map(_wider, updates)),
+        optax.stateless(lambda updates, _: jax.tree.map(_scaled_by_shape, updates)),
         optax.scale_by_learning_rate(learning_rate),
     )
     rest = optax.flatten(optax.adamw(learning_rate, weight_decay=0.0, nesterov=True))
@@ -71,7 +71,7 @@ def muon(learning_rate: float, matrices: frozenset[str]) -> Any:
 
 
 def fading(inner: Any) -> Any:
-    """`inner`, whose steps may have one size whatever the gradient's, with steps that vanish with it."""
+    """`inner` with steps that vanish with the gradient, even if those of `inner` have a fixed size."""
 
     def update(updates: Params, state: Any, params: Params | None = None) -> tuple[Params, Any]:
         share = jnp.minimum(1.0, optax.tree.norm(updates) / FADE)
@@ -81,8 +81,8 @@ def fading(inner: Any) -> Any:
     return optax.GradientTransformation(inner.init, update)
 
 
-def _wider(x: jax.Array) -> jax.Array:
-    """Muon's factor for maps to more dimensions than they come from."""
+def _scaled_by_shape(x: jax.Array) -> jax.Array:
+    """x times Muon's factor max(1, output/input dimensions)^½."""
     return max(1.0, x.shape[-1] / x.shape[-2]) ** 0.5 * x
 
 
@@ -92,7 +92,7 @@ MATRIX = contrib.MuonDimensionNumbers(reduction_axis=-2, output_axis=-1)
 def batched(inner: Any) -> Any:
     """`inner` applied to stacks of matrices, [N, short, long], one for each length of the longer side.
 
-    Matrices are turned to lie, and filled up with rows of zeros, which an orthogonalisation leaves zero.
+    Matrices are transposed to be wide, and padded with rows of zeros, which an orthogonalisation leaves zero.
     """
 
     def init(params: Params) -> Any:
@@ -106,10 +106,10 @@ def batched(inner: Any) -> Any:
 
 
 def _stacks(params: Params) -> dict[str, jax.Array]:
-    lying = [_lying(x) for x in jax.tree.leaves(params)]
+    wide = [_wide(x) for x in jax.tree.leaves(params)]
     found = {}
-    for length in sorted({x.shape[2] for x in lying}):
-        alike = [x for x in lying if x.shape[2] == length]
+    for length in sorted({x.shape[2] for x in wide}):
+        alike = [x for x in wide if x.shape[2] == length]
         rows = max(x.shape[1] for x in alike)
         filled = [jnp.pad(x, [(0, 0), (0, rows - x.shape[1]), (0, 0)]) for x in alike]
         found[str(length)] = jnp.concatenate(filled)
@@ -121,7 +121,7 @@ def _unstacked(stacks: dict[str, jax.Array], like: Params) -> Params:
     taken = dict.fromkeys(stacks, 0)
     found = []
     for leaf in leaves:
-        n, rows, length = _lying(leaf).shape
+        n, rows, length = _wide(leaf).shape
         start = taken[str(length)]
         taken[str(length)] += n
         x = stacks[str(length)][start : start + n, :rows]
@@ -130,7 +130,7 @@ def _unstacked(stacks: dict[str, jax.Array], like: Params) -> Params:
     return unstacked
 
 
-def _lying(x: jax.Array) -> jax.Array:
+def _wide(x: jax.Array) -> jax.Array:
     """[..., a, b] as [N, short, long]."""
     flat = x.reshape(-1, *x.shape[-2:])
     return flat if flat.shape[1] <= flat.shape[2] else flat.mT

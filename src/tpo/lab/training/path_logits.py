@@ -24,11 +24,11 @@ def extend(
     actions: V. Logits of the other blocks are zero.
     """
 
-    def turn(i: jax.Array, logits: jax.Array) -> jax.Array:
+    def body(i: jax.Array, logits: jax.Array) -> jax.Array:
         found = policy.extend(params, state, _block(paths, i))
         return jax.lax.dynamic_update_index_in_dim(logits, found, i, axis=0)
 
-    return jax.lax.fori_loop(0, blocks, turn, jnp.zeros((*paths.tokens.shape, actions)))
+    return jax.lax.fori_loop(0, blocks, body, jnp.zeros((*paths.tokens.shape, actions)))
 
 
 def _forward(
@@ -43,14 +43,14 @@ def _backward(policy: Policy, actions: int, saved: Any, d_logits: jax.Array) -> 
     params, state, paths, blocks = saved
     flat, restored = ravel_pytree(params)
 
-    def turn(i: jax.Array, sums: Any) -> Any:
+    def body(i: jax.Array, sums: Any) -> Any:
         block, d_block = _block((paths, d_logits), i)
         _, pull = jax.vjp(lambda p, s: policy.extend(p, s, block), params, state)
         d_params, d_state = pull(d_block)
         return jax.tree.map(jnp.add, sums, (ravel_pytree(d_params)[0], d_state))
 
     zeros = jax.tree.map(jnp.zeros_like, (flat, state))
-    d_flat, d_state = jax.lax.fori_loop(0, blocks, turn, zeros)
+    d_flat, d_state = jax.lax.fori_loop(0, blocks, body, zeros)
     return restored(d_flat), d_state, None, None
 
 

@@ -13,7 +13,7 @@ from tpo.llm.comparison.plan import Plan
 from tpo.llm.comparison.run_log import Record, Records, curve
 from tpo.stats.curves import first_reach, goal, tail
 from tpo.stats.intervals import interval, iqm
-from tpo.stats.verdicts import Claim, Outcome, verdict
+from tpo.stats.verdicts import Claim, MethodResult, verdict
 
 BASELINE = "grpo"
 """The objective that others are held against, with the options that serve it best."""
@@ -167,7 +167,7 @@ def verdicts(plan: Plan, standing: Sequence[Standing]) -> list[dict[str, str]]:
     return found
 
 
-def _outcome(plan: Plan, one: Standing) -> Outcome:
+def _outcome(plan: Plan, one: Standing) -> MethodResult:
     """A seed that never reaches the threshold counts with a rollout batch more than the budget."""
     recipe = plan.recipe
     never = (recipe.batches + 1) * recipe.prompts * recipe.group_size
@@ -175,4 +175,4 @@ def _outcome(plan: Plan, one: Standing) -> Outcome:
     rollouts = np.where(np.isinf(one.values[ROLLOUTS]), never, one.values[ROLLOUTS])
     known = {ERROR: 1 - accuracy / 100, ROLLOUTS: rollouts}
     done = not np.isnan(accuracy).any()
-    return Outcome({}, one.method.name, one.method.label, done, lambda metric: known[metric])
+    return MethodResult({}, one.method.name, one.method.label, done, lambda metric: known[metric])

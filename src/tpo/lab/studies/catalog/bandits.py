@@ -87,7 +87,8 @@ MNIST = Study(
         Claim("TPO ends below every method that is not told the label", "tpo",
               than=("dg", "pg", "grpo", "group_pg")),
         Claim("TPO reaches 5% before DG", "tpo", than=("dg",), metric="steps"),
-        Claim("Group PG, with TPO's signal but no target, ends above PG", "pg", than=("group_pg",)),
+        Claim("Group PG, with TPO's scores but without its target, ends above PG", "pg",
+              than=("group_pg",)),
     ),
     x_label="step",
 )  # fmt: skip
@@ -100,7 +101,7 @@ MNIST_MECHANISM = Study(
     "gain in p(right) of the method's expected update in logit space, minus the gain of its symmetric "
     "surrogate beta_sym(p)(e_y - pi) at the same policy (appendix C). PG and Group PG are their own "
     "surrogate, so their surplus is 0. Bins of c = max wrong/(1 - p(right)): at c near 1 a single wrong "
-    "class stands in the way.",
+    "class has nearly all of the wrong probability.",
     build="mechanism",
     methods=("tpo", "dg", "pg", "group_pg"),
     settings=IMAGES,
@@ -155,10 +156,11 @@ TALK = Study(
     name="talk",
     title="Three diagnostics and the simplex",
     source="TPO talk; section 3",
-    about="Exact, no sampling. How much louder an easy prompt (p = 0.95) speaks than a hard one (p = 0.05) "
-    "with ten actions, by coefficient and by gradient norm; how TPO pushes a rare and a common failure; "
-    "how far one update may carry a rare success under clipping and under TPO; and, on three candidates "
-    "of which the first is right, where one update goes from every p_old.",
+    about="Exact, no sampling. How much larger the gradient of an easy prompt (p = 0.95) is than that of a "
+    "hard one (p = 0.05) with ten actions, by coefficient and by gradient norm. How TPO changes the "
+    "probability of a rare and of a common failure. How far one update can raise a rare success under "
+    "clipping and under TPO. And, on three candidates of which the first is right, where one update leads "
+    "from every p_old.",
     build="talk",
     methods=("tpo",),
     settings={},

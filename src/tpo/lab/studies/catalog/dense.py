@@ -7,7 +7,7 @@ from tpo.stats.verdicts import Claim
 
 TRANSFORMER = {"width": 64, "layers": 2, "heads": 2, "learning_rate": 1e-3}
 TINY = {"H": 3, "K": 4, "B": 8, "width": 16, "layers": 1, "heads": 1}
-"""What a smoke test changes: seconds instead of hours, and numbers that mean nothing."""
+"""What a smoke test changes: seconds instead of hours, with meaningless numbers."""
 
 HOW = (
     "A decoder-only transformer (width 64, two layers, two heads) reads H random tokens and writes H; Muon "

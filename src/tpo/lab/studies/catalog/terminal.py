@@ -1,4 +1,4 @@
-"""Studies of token sequences whose reward waits for the end: one for all correct, else nothing."""
+"""Studies of token sequences with a terminal reward: 1 for a fully correct answer, else 0."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ GROUPS = (
     "TPO and GRPO take K rollouts per prompt, PPO and DG one. The error is one minus exact match."
 )
 SMALL = {"H": 5, "K": 8, "B": 100}
-"""What a quick run changes: prompts short enough that minutes decide."""
+"""What a quick run changes: prompts short enough that methods differ within minutes."""
 QUICK = Scale(4, 100, SMALL)
-"""The same runs for all quick studies: at H = 5 the methods part ways within 100 episodes."""
+"""The same runs for all quick studies: at H = 5 the methods differ within 100 episodes."""
 
 SETTINGS = {**TRANSFORMER, "V": 2, "K": 8, "B": 100, "target": "reverse_copy", "reward": "terminal"}
 LARGE = {**SETTINGS, "H": 8, "K": 32, "B": 256}
@@ -49,8 +49,8 @@ ABLATIONS = Study(
     source="Fig. 9",
     about=HOW
     + SPARSE
-    + "TPO without p_old in its target, and Group PG: TPO's signal as a plain policy "
-    "gradient, over the same four epochs.",
+    + "TPO without p_old in its target, and Group PG: TPO's standardised scores in a plain "
+    "policy gradient, over the same four epochs.",
     build="sequences",
     methods=("tpo", "tpo_no_anchor", "group_pg", "grpo", "grpo_no_kl"),
     settings=SETTINGS,
@@ -85,7 +85,7 @@ SHARED = "The three studies of these six methods share their runs. "
 
 GRADIENT_NORM = Study(
     name="gradient_norm",
-    title="The gradient dies when the target is met",
+    title="The gradient vanishes when the target is reached",
     source="Fig. 11",
     about=HOW + SPARSE + SHARED + "The L2 norm of the first epoch's gradient, beside the error.",
     build="sequences",
@@ -102,7 +102,7 @@ GRADIENT_NORM = Study(
 
 INFORMATIVE = Study(
     name="informative_groups",
-    title="Which groups carry a signal",
+    title="Which groups are informative",
     source="Fig. 12",
     about=HOW
     + SPARSE
@@ -116,7 +116,7 @@ INFORMATIVE = Study(
     measures=(
         ERROR,
         Measure("success", "share of prompts with a success"),
-        Measure("zero_variance", "share of groups without a signal"),
+        Measure("zero_variance", "share of zero-variance groups"),
         Measure("winners", "weight on successes", log=True),
         Measure("losers", "weight on failures", log=True),
     ),
@@ -170,7 +170,7 @@ GROUP_SIZE = Study(
 
 MASKING = Study(
     name="masking",
-    title="GRPO without its silent groups",
+    title="GRPO without zero-variance groups",
     source="Fig. 14",
     about=HOW
     + SPARSE
@@ -210,13 +210,13 @@ EPOCHS = Study(
 FADED = "optimiser=muon_fading"
 FADING = Study(
     name="fading",
-    title="Steps that end where the gradient does",
+    title="Steps that vanish with the gradient",
     source="not in the paper",
     about=HOW
     + SPARSE
-    + "Muon's steps have one size, whatever the gradient's. Fading, they are multiplied by "
-    "min(1, ‖g‖ / 0.001): what is left of a gradient that vanishes no longer moves a policy that has solved "
-    "its task. Of 0.01, 0.001 and 0.0001 it is the one with which TPO did not relapse at H = 6.",
+    + "Muon's steps have one size, whatever the gradient's. Fading steps are multiplied by "
+    "min(1, ‖g‖ / 0.001), so that a vanishing gradient no longer moves a policy that has solved its task. "
+    "Of the thresholds 0.01, 0.001 and 0.0001, only with 0.001 did TPO not relapse at H = 6.",
     build="sequences",
     methods=("tpo", f"tpo:{FADED}", "grpo", f"grpo:{FADED}"),
     settings=SETTINGS,
