@@ -5,11 +5,12 @@ TESTERS ?= 2
 OLDEST := .venv-oldest
 VLLM := .venv-vllm
 VERL := .venv-verl
+PACKAGE := .venv-package
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 export JAX_COMPILATION_CACHE_DIR ?= $(CURDIR)/.cache/jax
 
-.PHONY: demo test test-llm-oldest test-vllm test-verl check format docs bench clean
+.PHONY: demo test test-llm-oldest test-vllm test-verl check format docs bench package clean
 
 demo: $(VENV)/.lab ## TPO beside the policy-gradient methods on a sparse-reward task
 	$(BIN)/tpo demo
@@ -42,6 +43,11 @@ docs: $(VENV)/.dev ## a page per objective, in docs/_build/html
 
 bench: $(VENV)/.dev ## speed on this machine, as ratios measured in one run
 	$(BIN)/tpo bench
+
+package: $(PACKAGE)/.done ## wheel and sdist in dist/: what they hold, and the wheel in an empty environment
+	rm -rf dist
+	$(PACKAGE)/bin/python -m build --quiet --outdir dist .
+	$(PACKAGE)/bin/python tools/check_package.py dist
 
 $(VENV)/bin/python:
 	$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("tpo needs Python 3.11 or newer; set PYTHON=")'
@@ -80,5 +86,10 @@ $(VERL)/.done: pyproject.toml constraints-verl.txt
 	  --constraint constraints-verl.txt torch==2.13.0 --editable '.[verl]' pytest
 	touch $@
 
+$(PACKAGE)/.done:
+	$(PYTHON) -m venv $(PACKAGE)
+	$(PACKAGE)/bin/python -m pip install --quiet --disable-pip-version-check build==1.6.1
+	touch $@
+
 clean:
-	rm -rf $(VENV) $(OLDEST) $(VLLM) $(VERL) .cache docs/_build docs/objectives
+	rm -rf $(VENV) $(OLDEST) $(VLLM) $(VERL) $(PACKAGE) .cache dist docs/_build docs/objectives

@@ -13,7 +13,13 @@ from typing import Any
 from tpo.cli.doctor import installed
 from tpo.version import __version__
 
-SUITES = ("objectives", "lab", "llm", "verl")
+SUITES = {
+    "objectives": "pip install 'tpo[lab]' for JAX, or 'tpo[llm]' for torch",
+    "lab": "pip install 'tpo[lab]'",
+    "llm": "pip install 'tpo[llm]'",
+    "verl": "pip install 'tpo[verl]'",
+}
+"""What can be measured, and how to install what it needs."""
 
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -27,11 +33,13 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 
 def main(args: argparse.Namespace) -> int:
-    """Measure and print."""
+    """Measure and print; the exit status is 1 where nothing could be measured."""
     for suite in args.suite:
         if suite not in SUITES:
             raise ValueError(f"unknown suite {suite!r}. Valid names: {', '.join(SUITES)}")
     rows = [row for suite in args.suite or SUITES for row in measured(suite)]
+    if not rows:
+        return 1
     if args.json:
         print(json.dumps({"provenance": provenance(), "rows": rows}, indent=2))
         return 0
@@ -54,10 +62,12 @@ def measured(suite: str) -> list[dict[str, Any]]:
     """The rows of one suite; none, and a word about it, where what it measures is not installed."""
     try:
         rows: list[dict[str, Any]] = import_module(f"tpo.benchmarks.{suite}").rows()
-    except ModuleNotFoundError as missing:
-        advice = f"pip install 'tpo[{suite}]'"
-        print(f"{suite}: skipped, {missing.name} is not installed: {advice}", file=sys.stderr)
-        return []
+        missing = "what it measures"
+    except ModuleNotFoundError as error:
+        rows, missing = [], str(error.name)
+    if not rows:
+        told = f"{suite}: skipped, {missing} is not installed: {SUITES[suite]}"
+        print(told, file=sys.stderr)
     return rows
 
 

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from support.position_table import PositionTable
 from tpo.lab.policies import Table
-from tpo.lab.rollouts import Actor, Rollout, Shape, distinct, every, sample
+from tpo.lab.rollouts import Actor, Rollout, Shape, every, sample
+from tpo.lab.rollouts.distinct import distinct
 from tpo.lab.tasks import Bandit, Sequences
 
 

@@ -1,17 +1,7 @@
 """Rollouts: the sampler, the kinds of group made of its samples, and their distinct paths."""
 
-from tpo.lab.rollouts.distinct import Distinct, distinct, every
+from tpo.lab.rollouts.distinct import Distinct, every
 from tpo.lab.rollouts.rollout import Actor, Batch, Rollout
 from tpo.lab.rollouts.sampler import Sample, Shape, sample
 
-__all__ = [
-    "Actor",
-    "Batch",
-    "Distinct",
-    "Rollout",
-    "Sample",
-    "Shape",
-    "distinct",
-    "every",
-    "sample",
-]
+__all__ = ["Actor", "Batch", "Distinct", "Rollout", "Sample", "Shape", "every", "sample"]
