@@ -1,5 +1,6 @@
 """Extreme inputs: far log-scores, one candidate, a thousand, none at all."""
 
+from dataclasses import fields
 from typing import Any
 
 import jax
@@ -10,6 +11,7 @@ import torch
 
 import tpo
 from support.libraries import LIBRARIES, asarray, double, example, run
+from tpo.objectives.base import entry
 
 NAMES = tpo.list_objectives()
 
@@ -198,3 +200,26 @@ def test_a_floor_under_sigma(library: str) -> None:
 def test_a_floor_under_sigma_is_a_number_from_0_up() -> None:
     with pytest.raises(ValueError, match="sigma_floor is -1"):
         tpo.standardize(np.zeros((1, 2)), sigma_floor=-1)
+
+
+FLOORED = [
+    name
+    for name in tpo.list_objectives()
+    if "sigma_floor" in {f.name for f in fields(entry(name).make)}
+]
+
+
+@pytest.mark.parametrize("name", FLOORED)
+def test_a_floor_under_sigma_shrinks_a_group_of_nearly_equal_scores(name: str) -> None:
+    scores = np.array([[0.0, 0.001, 0.0, 0.0], [0.0, 1.0, 1.0, 0.0]])
+    groups = tpo.Groups(log_probs_old=np.full((2, 4, 1), np.log(0.25)), scores=scores)
+
+    def pull(floor: float) -> float:
+        """The nearly equal group's largest coefficient, relative to the other group's."""
+        objective = tpo.objective(name, sigma_floor=floor)
+        c = objective.coefficients(groups.log_probs_old, objective.prepare(groups))
+        nearly, other = np.abs(c[..., 0]).max(-1)
+        return float(nearly / other)
+
+    assert pull(0.0) > 0.5
+    assert pull(0.1) < 0.05

@@ -48,7 +48,10 @@ class GDPO(GRPO):
             raise ValueError(
                 f"reward_weights has {len(weights)} entries and scores {n} rewards: give one per reward"
             )
-        each = [w * z_scores(xp, rewards[..., r], groups.counted) for r, w in enumerate(weights)]
+        each = [
+            w * z_scores(xp, rewards[..., r], groups.counted, self.sigma_floor)
+            for r, w in enumerate(weights)
+        ]
         return batch_z(xp, sum(each[1:], each[0]), groups.counted)
 
 

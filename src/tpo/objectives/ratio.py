@@ -93,6 +93,14 @@ class RatioObjective(Objective):
         """d penalty / d(log-ratio d)."""
         return k3_slope(xp, d)
 
+    def corrected_penalty(self, xp: Namespace, x: Array, kl: Array) -> Array:
+        """The penalty of `kl_correction`; its gradient is that of KL(pi‖ref), whatever the penalty's own."""
+        return corrected(xp, x, kl)
+
+    def corrected_penalty_slope(self, xp: Namespace, x: Array, kl: Array, slope: Array) -> Array:
+        """d corrected penalty / dx, of an unclamped x; `slope` is the penalty's own."""
+        return corrected_slope(xp, x, kl, slope)
+
     def _loss(self, xp: Namespace, log_probs: Array, prepared: Any) -> Array:
         x = clamped(xp, self.log_ratios(xp, log_probs, prepared.log_probs_old, prepared))
         terms = self.surrogate(xp, x, prepared.advantages)
@@ -100,7 +108,9 @@ class RatioObjective(Objective):
             own = prepared.reference is prepared.log_probs_old and not self.kl_per_token
             d = x if own else clamped(xp, self.reference_ratios(xp, log_probs, prepared))
             kl = self.penalties(xp, x, d, prepared)
-            terms = terms + self.beta * (corrected(xp, x, kl) if self.kl_correction else kl)
+            terms = terms + self.beta * (
+                self.corrected_penalty(xp, x, kl) if self.kl_correction else kl
+            )
         return xp.sum(prepared.weights * terms)
 
     def _coefficients(self, xp: Namespace, log_probs: Array, prepared: Any) -> Array:
@@ -113,7 +123,7 @@ class RatioObjective(Objective):
             kl_slope = zero_if_clamped(xp, d, self.penalty_slope(xp, clamped(xp, d)))
             if self.kl_correction:
                 kl = self.penalties(xp, x, clamped(xp, d), prepared)
-                kl_slope = corrected_slope(xp, x, kl, kl_slope)
+                kl_slope = self.corrected_penalty_slope(xp, x, kl, kl_slope)
             slope = slope + self.beta * kl_slope
         return to_tokens(xp, prepared.weights * slope, prepared, self.ratio_of())
 

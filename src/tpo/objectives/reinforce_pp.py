@@ -10,7 +10,7 @@ from tpo.groups import Groups, masked
 from tpo.objectives.advantages import advantage, batch_z, outcome_rewards
 from tpo.objectives.aggregation import token_weights
 from tpo.objectives.base import Traits, flag, inside_unit, nonnegative
-from tpo.objectives.kl import k2_of
+from tpo.objectives.kl import clamped, k2_of
 from tpo.objectives.ratio import ClippedObjective
 from tpo.objectives.returns import backward_recurrence
 from tpo.objectives.weighted import prepare_policy
@@ -61,3 +61,10 @@ class ReinforcePP(ClippedObjective):
 
     def penalty_slope(self, xp: Namespace, d: Array) -> Array:
         return d if self.group_baseline else xp.zeros_like(d)
+
+    def corrected_penalty(self, xp: Namespace, x: Array, kl: Array) -> Array:
+        """sg(r)·k2: the gradient of k2 is that of KL(pi‖ref) already, so none flows through r."""
+        return xp.exp(xp.stop_gradient(x)) * kl
+
+    def corrected_penalty_slope(self, xp: Namespace, x: Array, kl: Array, slope: Array) -> Array:
+        return xp.exp(clamped(xp, x)) * slope
