@@ -64,6 +64,12 @@ def large_score(completion_ids: list[list[int]], **_: Any) -> list[float]:
     return [1e4 * x for x in score(completion_ids)]
 
 
+def half_constant(completion_ids: list[list[int]], **_: Any) -> list[float]:
+    """Every second group has one score for all of its completions."""
+    scores = large_score(completion_ids)
+    return [5e3 if i // K % 2 else x for i, x in enumerate(scores)]
+
+
 def moved(model: Any, seed: int) -> None:
     """Every weight by the same draw, whoever trains it."""
     draw = torch.Generator().manual_seed(seed)
@@ -111,7 +117,13 @@ def saved(folder: Path) -> str:
 
 
 def both(
-    folder: Path, name: str, beta: float, masked: bool, layout: str, corrected: bool = True
+    folder: Path,
+    name: str,
+    beta: float,
+    masked: bool,
+    layout: str,
+    corrected: bool = True,
+    reward: Any = None,
 ) -> tuple[Any, Any, float]:
     ours, theirs, scale = CASES[name]
     shared = {
@@ -128,7 +140,7 @@ def both(
     own = tiny_model.config(
         folder / "out", **shared, objective=name, objective_options=ours, beta=beta
     )
-    reward = score if scale == 1 else large_score
+    reward = reward or (score if scale == 1 else large_score)
     found = (
         gradients(TargetPolicyTrainer, own, model, reward),
         gradients(GRPOTrainer, trl, model, reward),
@@ -166,3 +178,18 @@ def test_the_uncorrected_kl_is_trls_too(tmp_path: Path, name: str) -> None:
     (own, _), (trl, _), scale = both(tmp_path, name, BETA, False, "split groups", corrected=False)
     for ours, theirs in zip(own, trl, strict=True):
         assert (ours - scale * theirs).norm() < 1e-4 * ours.norm()
+
+
+@pytest.mark.parametrize("beta", [0.0, BETA])
+@pytest.mark.parametrize("name", CASES)
+def test_a_group_of_one_score_counts_as_in_trl_but_for_dapo(
+    tmp_path: Path, name: str, beta: float
+) -> None:
+    """DAPO leaves such a group out of the mean over tokens, as its paper does; TRL's loss of that name does not."""
+    layout = "one micro-batch"
+    (own, _), (trl, _), scale = both(tmp_path, name, beta, False, layout, reward=half_constant)
+    errors = [
+        float((ours - scale * theirs).norm() / ours.norm())
+        for ours, theirs in zip(own, trl, strict=True)
+    ]
+    assert min(errors) > 0.1 if name == "dapo" else max(errors) < 1e-4
