@@ -38,9 +38,9 @@ def published_cells(page):
     return [value for value in found if value != "–"]
 
 
-@pytest.mark.parametrize("records", ["none", "kept"])
-def test_every_published_number_is_on_the_page_once(records, kept):
-    page = page_of(gather([kept]) if records == "kept" else [])
+@pytest.mark.parametrize("results", ["none", "kept"])
+def test_every_published_number_is_on_the_page_once(results, kept):
+    page = page_of(gather([kept]) if results == "kept" else [])
     expected = [
         p.value.replace("<", "&lt;").replace(">", "&gt;") for p in studies.published_numbers()
     ]
@@ -98,13 +98,13 @@ def test_a_figure_is_a_picture_without_scripts_for_both_kinds_of_page(kept, stor
     folder = kept
     if name in ("staleness", "mnist_mechanism"):
         run(Request(studies.get_study(name), "smoke"), folder := store_dir)
-    (record,) = [r for r in gather([folder]) if r.study.name == name]
-    text = figure(record).svg()
+    (result,) = [r for r in gather([folder]) if r.study.name == name]
+    text = figure(result).svg()
     tags = {element.tag.partition("}")[2] for element in ET.fromstring(text).iter()}
     assert tags <= {"svg", "title", "style", "rect", "g", "path", "text", "circle"}
     assert "prefers-color-scheme:dark" in text
     drawn = re.findall(r'class="(?:line|bar)"', text)
-    assert len(drawn) >= sum(part.done for part in record.parts)
+    assert len(drawn) >= sum(cell.done for cell in result.cells)
     assert "nan" not in text
 
 
@@ -151,20 +151,20 @@ def test_the_committed_pages_follow_from_the_committed_evidence():
 
 def test_the_committed_evidence_is_a_few_megabytes_and_at_full_scale():
     assert sum(path.stat().st_size for path in evidence.files(DOCS / "evidence")) < 5e6
-    assert {record.manifest.scale for record in publish.kept(DOCS)} == {"full"}
+    assert {result.manifest.scale for result in publish.kept(DOCS)} == {"full"}
 
 
 def test_every_committed_number_has_its_commit_and_device():
-    for record in publish.kept(DOCS):
-        for part in (part for part in record.parts if part.done):
-            assert re.fullmatch(r"[0-9a-f]{12}\+?", part.origin["commit"]), part.key
-            assert part.origin["device"]
+    for result in publish.kept(DOCS):
+        for cell in (cell for cell in result.cells if cell.done):
+            assert re.fullmatch(r"[0-9a-f]{12}\+?", cell.origin["commit"]), cell.key
+            assert cell.origin["device"]
 
 
 def test_a_committed_row_follows_from_its_seeds():
     found = json.loads((DOCS / "evidence" / "mnist.json").read_text())
-    part = next(part for part in found["parts"] if part["method"] == "tpo")
-    last = 100 * np.array(part["tracks"]["test_error"]["last"])
+    cell = next(cell for cell in found["parts"] if cell["method"] == "tpo")
+    last = 100 * np.array(cell["tracks"]["test_error"]["last"])
     mean, median = (f"{x:.3g}" for x in (last.mean(), np.median(last)))
     solved = f"{(last < 5).sum()} of {len(last)}"
     (row,) = re.findall(r"\| TPO \| final error % \| 2.9 \|.*", (DOCS / "results.md").read_text())
@@ -181,7 +181,7 @@ def printed_command(name):
 
 
 def committed(name):
-    return next(record for record in publish.kept(DOCS) if record.study.name == name)
+    return next(result for result in publish.kept(DOCS) if result.study.name == name)
 
 
 def asked_for(command):
@@ -201,11 +201,11 @@ def seeds_of(request, planned):
 
 def test_the_printed_commands_start_the_committed_runs():
     page = (DOCS / "results.md").read_text()
-    for record in publish.kept(DOCS):
-        command = command_of(record)
+    for result in publish.kept(DOCS):
+        command = command_of(result)
         assert f"    {command}\n" in page
-        runs = {(str(part.coords), part.method, part.seeds) for part in record.parts if part.seeds}
-        assert runs <= asked_for(command), record.study.name
+        runs = {(str(cell.coords), cell.method, cell.seeds) for cell in result.cells if cell.seeds}
+        assert runs <= asked_for(command), result.study.name
 
 
 def test_the_printed_command_gives_the_committed_numbers(tmp_path, capsys):
@@ -220,9 +220,9 @@ def test_the_printed_command_gives_the_committed_numbers(tmp_path, capsys):
 def test_the_printed_command_gives_the_committed_seeds(tmp_path, capsys):
     fewer = ["--methods", "tpo", "--seeds", "8", "--out", str(tmp_path)]
     assert main([*printed_command("tabular_single"), *fewer]) == 0
-    (again,) = gather([tmp_path])[0].parts
-    before = next(part for part in committed("tabular_single").parts if part.method == "tpo")
-    ours, known = (part.tracks["expected_error"].last[:8] for part in (again, before))
+    (again,) = gather([tmp_path])[0].cells
+    before = next(cell for cell in committed("tabular_single").cells if cell.method == "tpo")
+    ours, known = (cell.series["expected_error"].last[:8] for cell in (again, before))
     # another processor may round another way, and a seed then draws other arms: most do not
     assert np.isclose(ours, known, rtol=1e-3).sum() >= 6
 
@@ -332,10 +332,10 @@ def test_the_distances_of_the_staleness_protocols_are_those_of_the_evidence():
     }
     far: dict[str, list[float]] = {}
     kept = json.loads((DOCS / "evidence" / "staleness_protocols.json").read_text())
-    for part in kept["parts"]:
-        ours = 100 * part["tracks"]["test_error"]["mean"][-1]
-        said = float(known[str(part["coords"]["D"]), part["method"]].value)
-        far.setdefault(part["coords"]["protocol"], []).append(abs(np.log(ours / said)))
+    for cell in kept["parts"]:
+        ours = 100 * cell["tracks"]["test_error"]["mean"][-1]
+        said = float(known[str(cell["coords"]["D"]), cell["method"]].value)
+        far.setdefault(cell["coords"]["protocol"], []).append(abs(np.log(ours / said)))
     order = sorted((float(np.mean(values)), name) for name, values in far.items())
     words = ", ".join(f"{name} {distance:.3f}" for distance, name in order)
     assert words in (DOCS / "evidence" / "notes.md").read_text()

@@ -13,8 +13,8 @@ def tabular(folder, seeds=4, methods=(), watch=None):
     return folder
 
 
-def page_of(records, notes=None):
-    return results_page.page(results_page.sections(records, notes or {}))
+def page_of(results, notes=None):
+    return results_page.page(results_page.sections(results, notes or {}))
 
 
 def call(*words):

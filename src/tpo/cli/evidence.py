@@ -59,13 +59,13 @@ def add(docs: Path, folders: list[str]) -> None:
     if not folders:
         return
     before = [folder] if evidence.files(folder) else []
-    records = gather([*before, *folders])
-    for path in evidence.write(folder, records):
+    results = gather([*before, *folders])
+    for path in evidence.write(folder, results):
         print(path)
-    for record in records:
-        left = sum(not part.done for part in record.parts)
+    for result in results:
+        left = sum(not cell.done for cell in result.cells)
         if left:
-            print(f"{record.study.name}: {left} runs are not finished, and left out")
+            print(f"{result.study.name}: {left} runs are not finished, and left out")
 
 
 def _add_comparison(folder: Path, compared: str) -> None:

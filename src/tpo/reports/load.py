@@ -1,4 +1,4 @@
-"""Loaded: one part of a study as it is known now, finished or not, and the record of a whole study."""
+"""CellResult: one cell of a study as it is known now, finished or not, and the result of a whole study."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ import numpy as np
 from tpo.lab.studies.manifest import Manifest, PlannedCell
 from tpo.lab.studies.published import published_numbers
 from tpo.lab.studies.study import Study
-from tpo.reports.series import Track, measured
+from tpo.reports.series import Series, measured
 from tpo.stats.verdicts import Outcome
 from tpo.storage.files import read_json
 from tpo.storage.store import Curves, Store
 
 
 @dataclass(frozen=True)
-class Loaded:
-    """What is known of a part: of the finished run, else of its last checkpoint, else nothing.
+class CellResult:
+    """What is known of a cell: of the finished run, else of its last checkpoint, else nothing.
 
-    seeds: how many have been run. tracks: one per measure of the study. arrays: the results of a study
+    seeds: how many have been run. series: one per measure of the study. arrays: the results of a study
     that has no curves. origin: the code, versions, device and day of its run.
     """
 
@@ -33,7 +33,7 @@ class Loaded:
     label: str
     done: bool
     seeds: int
-    tracks: Mapping[str, Track]
+    series: Mapping[str, Series]
     seconds: float = 0.0
     arrays: Curves = field(default_factory=dict)
     origin: Mapping[str, Any] = field(default_factory=dict)
@@ -43,43 +43,43 @@ class Loaded:
         """Which point of the grid and which method, as text."""
         return json.dumps([dict(self.coords), self.method], sort_keys=True)
 
-    def outcome(self, measure: str) -> Outcome:
+    def evaluated(self, measure: str) -> Outcome:
         """What the verdicts see: "end" and "steps" of the measure, or the end of another one."""
 
         def values(metric: str) -> np.ndarray:
-            track = self.tracks[metric if metric not in ("end", "steps") else measure]
-            if metric == "steps" and track.steps is not None:
-                return np.minimum(track.steps.seeds, track.x[-1] + 1)
-            return track.end
+            series = self.series[metric if metric not in ("end", "steps") else measure]
+            if metric == "steps" and series.steps is not None:
+                return np.minimum(series.steps.seeds, series.x[-1] + 1)
+            return series.end
 
         return Outcome(self.coords, self.method, self.label, self.done, values)
 
 
 @dataclass(frozen=True)
-class Record:
-    """A study as it was asked for, and what is known of its parts."""
+class StudyResult:
+    """A study as it was asked for, and what is known of its cells."""
 
     study: Study
     manifest: Manifest
-    parts: tuple[Loaded, ...]
+    cells: tuple[CellResult, ...]
 
 
-def load(store: Store, part: PlannedCell, study: Study, asked: Mapping[str, Any]) -> Loaded:
-    """The part as the store has it; `asked` is the provenance of a run that noted none of its own."""
-    curves = store.curves(part.key)
+def load(store: Store, cell: PlannedCell, study: Study, asked: Mapping[str, Any]) -> CellResult:
+    """The cell as the store has it; `asked` is the provenance of a run that noted none of its own."""
+    curves = store.curves(cell.key)
     done = curves is not None
     if curves is None:
-        curves = store.so_far(part.key)
-    noted = read_json(store.folder / part.key / "cost.json") or {}
+        curves = store.so_far(cell.key)
+    noted = read_json(store.folder / cell.key / "cost.json") or {}
     drawn = study.view == "curves"
-    return Loaded(
-        part.key,
-        part.coords,
-        part.method,
-        part.label,
+    return CellResult(
+        cell.key,
+        cell.coords,
+        cell.method,
+        cell.label,
         done,
-        seeds_of(store.description(part.key), curves) if curves else 0,
-        tracks_of(study, curves) if drawn else {},
+        seeds_of(store.description(cell.key), curves) if curves else 0,
+        series_of(study, curves) if drawn else {},
         float(noted.get("seconds", 0)),
         {} if drawn else curves,
         noted.get("provenance") or asked,
@@ -93,13 +93,13 @@ def seeds_of(description: Mapping[str, Any], curves: Curves) -> int:
     return int(description.get("seeds", 1))
 
 
-def tracks_of(study: Study, curves: Curves) -> dict[str, Track]:
-    """A track per measure of the study that has been measured; steps are counted on the first."""
+def series_of(study: Study, curves: Curves) -> dict[str, Series]:
+    """A series per measure of the study that has been measured; steps are counted on the first."""
 
     metrics = [p.metric for p in published_numbers() if p.study == study.name]
     at = {int(named[1]) for metric in metrics if (named := re.search(r" at (\d+)$", metric))}
-    found: dict[str, Track] = {}
+    found: dict[str, Series] = {}
     for i, measure in enumerate(study.measures):
         if curve := measured(curves, measure.key):
-            found[measure.key] = Track.of(*curve, None if i else study.threshold, sorted(at))
+            found[measure.key] = Series.of(*curve, None if i else study.threshold, sorted(at))
     return found

@@ -1,4 +1,4 @@
-"""Summaries made fit for a page: finite and short numbers, a key and a look on every series."""
+"""Summaries made fit for a page: finite and short numbers, a key and a style on every series."""
 
 from __future__ import annotations
 
@@ -7,24 +7,24 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from tpo.reports.styles import ALIASES, OWN, looks, slug
+from tpo.reports.styles import ALIASES, OWN, css_classes, slug
 
 DIGITS = 5
 """Significant digits that are kept of a curve."""
 
 
 def prepared(study: Mapping[str, Any]) -> dict[str, Any]:
-    """A copy of one study's summary with `key` and `look` on its series; `looks` where names have colours."""
+    """A copy of one study's summary with `key` and `style` on its series; `styles` where names have colours."""
     found: dict[str, Any] = plain(study)
     found.setdefault("panels", [])
-    classes = looks(_series_of(found))
+    classes = css_classes(_series_of(found))
     for panel in found["panels"]:
         panel.setdefault("series", [])
         for series in panel["series"]:
             _dress(series, classes)
         if panel.get("kind") == "bars" and len(panel["series"]) == 1:
             _dress_bars(panel["series"][0])
-    found["looks"] = {s["key"]: s["look"] for panel in found["panels"] for s in panel["series"]}
+    found["styles"] = {s["key"]: s["style"] for panel in found["panels"] for s in panel["series"]}
     for profile in found.get("profiles") or []:
         _dress(profile, classes)
     return found
@@ -38,7 +38,7 @@ def _series_of(study: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 def _dress(series: dict[str, Any], classes: Mapping[str, str]) -> None:
     series["key"] = str(series.get("label"))
-    series["look"] = classes[series["key"]]
+    series["style"] = classes[series["key"]]
 
 
 def _dress_bars(series: dict[str, Any]) -> None:
@@ -46,8 +46,8 @@ def _dress_bars(series: dict[str, Any]) -> None:
     names = [str(name) for name in series.get("x", ())]
     if not all(slug(name) in {*OWN, *ALIASES} for name in names):
         return
-    classes = looks((slug(name), name) for name in names)
-    series["looks"] = [classes[name] for name in names]
+    classes = css_classes((slug(name), name) for name in names)
+    series["styles"] = [classes[name] for name in names]
 
 
 def plain(x: Any) -> Any:

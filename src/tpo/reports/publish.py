@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tpo.reports import comparisons, evidence
 from tpo.reports.gather import gather
-from tpo.reports.load import Record
+from tpo.reports.load import StudyResult
 from tpo.reports.markdown import llm_page
 from tpo.reports.markdown.results_page import highlights, page, sections
 from tpo.reports.svg import llm_figure
@@ -23,11 +23,11 @@ def folder_of(docs: Path) -> Path:
     return docs / "evidence"
 
 
-def made(docs: Path, records: Sequence[Record]) -> dict[Path, str]:
+def made(docs: Path, results: Sequence[StudyResult]) -> dict[Path, str]:
     """Every file that follows from the evidence, with its text."""
     folder = folder_of(docs)
     compared = comparisons.read(folder)
-    found = sections(records, notes(folder / "notes.md"), compared.values())
+    found = sections(results, notes(folder / "notes.md"), compared.values())
     remarks = notes(folder / "llm-notes.md")
     texts = {
         docs / "results.md": page(found),
@@ -35,32 +35,32 @@ def made(docs: Path, records: Sequence[Record]) -> dict[Path, str]:
     }
     for name, summary in compared.items():
         texts[docs / llm_page.picture(name)] = llm_figure.figure(summary).svg()
-    for record in records:
-        texts[docs / "figures" / f"{record.study.name}.svg"] = figure(record).svg()
+    for result in results:
+        texts[docs / "figures" / f"{result.study.name}.svg"] = figure(result).svg()
     readme = docs.parent / "README.md"
     if readme.is_file() and BEGIN in (text := readme.read_text(encoding="utf-8")):
         texts[readme] = _replaced(readme, text, highlights(found))
     return texts
 
 
-def write(docs: Path, records: Sequence[Record]) -> list[Path]:
+def write(docs: Path, results: Sequence[StudyResult]) -> list[Path]:
     """Write those that are not up to date; their paths."""
-    old = stale(docs, records)
+    old = stale(docs, results)
     for path, text in old.items():
         write_text(path, text)
     return list(old)
 
 
-def stale(docs: Path, records: Sequence[Record]) -> dict[Path, str]:
+def stale(docs: Path, results: Sequence[StudyResult]) -> dict[Path, str]:
     """Those that are missing or differ from what the evidence gives, with what it gives."""
     return {
         path: text
-        for path, text in made(docs, records).items()
+        for path, text in made(docs, results).items()
         if not path.is_file() or path.read_text(encoding="utf-8") != text
     }
 
 
-def kept(docs: Path) -> list[Record]:
+def kept(docs: Path) -> list[StudyResult]:
     """The evidence that is there; a clear error where there is none."""
     folder = folder_of(docs)
     if not evidence.files(folder):

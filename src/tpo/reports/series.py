@@ -1,6 +1,6 @@
-"""Track: one measure of a run, its curve thinned, and in full what tables and verdicts read of each seed.
+"""Series: one measure of a run, its curve thinned, and in full what tables and verdicts read of each seed.
 
-Tables, verdicts and figures see tracks only, so that what they show of a store and of the few kilobytes
+Tables, verdicts and figures see series only, so that what they show of a store and of the few kilobytes
 that are kept of it is the same.
 """
 
@@ -62,7 +62,7 @@ class Steps:
 
 
 @dataclass(frozen=True)
-class Track:
+class Series:
     """A measure over seeds.
 
     x, mean, se, median, iqm: [points] of the thinned curves. last, end, best: [seeds] the last point, the
@@ -87,7 +87,7 @@ class Track:
     @classmethod
     def of(
         cls, x: np.ndarray, y: np.ndarray, threshold: float | None = None, at: Iterable[int] = ()
-    ) -> Track:
+    ) -> Series:
         """From whole curves [seeds, points]."""
         points, few = thinned(x, y)
         return cls(
@@ -122,7 +122,7 @@ class Track:
         return found
 
     @classmethod
-    def from_json(cls, found: Mapping[str, Any]) -> Track:
+    def from_json(cls, found: Mapping[str, Any]) -> Series:
         """What `to_json` gave; lists of unequal length are refused."""
         for names in (("x", *CURVES), SEEDS):
             if len({len(found[name]) for name in names}) != 1:

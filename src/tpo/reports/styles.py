@@ -24,7 +24,7 @@ ALIASES = {"tpo_token": "tpo", "grpo_token": "grpo", "reinforce": "group_pg", "p
 """Methods that take the hue of a relative, in studies where that one does not appear."""
 
 
-def looks(series: Iterable[tuple[str, str]]) -> dict[str, str]:
+def css_classes(series: Iterable[tuple[str, str]]) -> dict[str, str]:
     """The CSS classes of each label, from (method, label) in the order of their appearance.
 
     A method's own hue goes to the label that is its plain name, else to the first of its labels; the

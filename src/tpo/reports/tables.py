@@ -10,8 +10,8 @@ import numpy as np
 
 from tpo.lab.studies.published import Published
 from tpo.lab.studies.study import Study
-from tpo.reports.load import Loaded
-from tpo.reports.series import Track
+from tpo.reports.load import CellResult
+from tpo.reports.series import Series
 from tpo.stats.curves import solved
 from tpo.stats.intervals import Interval, interval, iqm, rerun
 from tpo.stats.verdicts import LEAST
@@ -67,29 +67,29 @@ def _shown(value: float, whole: bool) -> float | str | None:
 
 
 def rows(
-    study: Study, parts: Sequence[Loaded], published: Sequence[Published]
+    study: Study, cells: Sequence[CellResult], published: Sequence[Published]
 ) -> list[dict[str, Any]]:
-    """A row per part and published metric; one of "final error %" where nothing is published."""
+    """A row per cell and published metric; one of "final error %" where nothing is published."""
     found = []
-    for part in parts:
-        track = part.tracks.get(study.measures[0].key)
-        if track is None:
+    for cell in cells:
+        series = cell.series.get(study.measures[0].key)
+        if series is None:
             continue
-        fitting = [p for p in published if p.fits(study.name, part.coords, part.method)]
+        fitting = [p for p in published if p.fits(study.name, cell.coords, cell.method)]
         known: list[Published | None] = [*fitting] or [None]
-        statistics = _statistics(study, track)
+        statistics = _statistics(study, series)
         for number_ in known:
             metric = number_.metric if number_ else "final error %"
-            row = {"coords": dict(part.coords), "method": part.label, "metric": metric}
-            ours = _ours(metric, study, part)
-            decisive = part.seeds if part.done else 0
+            row = {"coords": dict(cell.coords), "method": cell.label, "metric": metric}
+            ours = _ours(metric, study, cell)
+            decisive = cell.seeds if cell.done else 0
             found.append({
                 **row,
                 "published": number_.value if number_ else None,
                 **(ours.columns(decisive, number_) if ours else {"ours": None}),
                 **statistics,
-                "device": part.origin.get("device"),
-                "done": part.done,
+                "device": cell.origin.get("device"),
+                "done": cell.done,
             })  # fmt: skip
     return sorted(found, key=_rank) if study.ranked else found
 
@@ -99,8 +99,8 @@ def _rank(row: Mapping[str, Any]) -> float:
     return float("inf") if row["last100"] is None else float(row["last100"])
 
 
-def _statistics(study: Study, track: Track) -> dict[str, Any]:
-    final = 100 * track.last
+def _statistics(study: Study, series: Series) -> dict[str, Any]:
+    final = 100 * series.last
     low, high = interval([final])
     return {
         "mean": number(final.mean()),
@@ -108,27 +108,27 @@ def _statistics(study: Study, track: Track) -> dict[str, Any]:
         "iqm": number(iqm(final)),
         "iqm_low": number(low),
         "iqm_high": number(high),
-        "best": number(100 * track.lowest),
-        "last100": number(100 * track.end.mean()),
-        "solved": solved(track.last, study.threshold),
-        "n": track.seeds,
-        "steps_to_threshold": _shown(track.steps.mean, whole=True) if track.steps else None,
+        "best": number(100 * series.lowest),
+        "last100": number(100 * series.end.mean()),
+        "solved": solved(series.last, study.threshold),
+        "n": series.seeds,
+        "steps_to_threshold": _shown(series.steps.mean, whole=True) if series.steps else None,
     }
 
 
-def _ours(metric: str, study: Study, part: Loaded) -> Ours | None:
-    """Our number for a published metric, None for one that the tracks do not give."""
-    track = part.tracks[study.measures[0].key]
+def _ours(metric: str, study: Study, cell: CellResult) -> Ours | None:
+    """Our number for a published metric, None for one that the series do not give."""
+    series = cell.series[study.measures[0].key]
     if metric == "final error %":
-        return Ours.mean(100 * track.last)
+        return Ours.mean(100 * series.last)
     steps = re.fullmatch(r"steps to ([\d.]+)%", metric)
-    if steps and track.steps and float(steps[1]) / 100 == study.threshold:
-        return Ours(track.steps.mean, track.steps.interval, whole=True)
+    if steps and series.steps and float(steps[1]) / 100 == study.threshold:
+        return Ours(series.steps.mean, series.steps.interval, whole=True)
     at = re.fullmatch(r"(error|all-fail groups) % at (\d+)", metric)
     if not at:
         return None
     error = at[1] == "error"
-    values = (track if error else part.tracks["success"]).at.get(int(at[2]))
+    values = (series if error else cell.series["success"]).at.get(int(at[2]))
     if values is None:
         return None
     return Ours.mean(100 * values if error else 100 * (1 - values))

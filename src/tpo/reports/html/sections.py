@@ -134,18 +134,18 @@ def _table(study: Mapping[str, Any]) -> Html | None:
         return None
     shown = columns(rows)
     head = element("tr", *(element("th", c.title, scope="col", class_=c.kind) for c in shown))
-    looks = study.get("looks", {})
-    body = [element("tr", *(_cell(row, c, looks) for c in shown)) for row in rows]
+    styles = study.get("styles", {})
+    body = [element("tr", *(_cell(row, c, styles) for c in shown)) for row in rows]
     table = element("table", element("thead", head), element("tbody", *body), class_="numbers")
     scrolling = _scrolling(table, f"Numbers of {study.get('title')}")
     note = legend(rows)
     return element("div", scrolling, element("p", note, class_="source") if note else None)
 
 
-def _cell(row: Mapping[str, Any], column: Column, looks: Mapping[str, str]) -> Html:
+def _cell(row: Mapping[str, Any], column: Column, styles: Mapping[str, str]) -> Html:
     text = column.text(row)
     if column.title == "method":
-        swatch = element("span", class_=f"swatch {looks[text]}") if text in looks else None
+        swatch = element("span", class_=f"swatch {styles[text]}") if text in styles else None
         return element("th", swatch, text, scope="row")
     return element("td", text, class_=column.kind)
 

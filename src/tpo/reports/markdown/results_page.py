@@ -12,7 +12,7 @@ from tpo.lab.studies.published import Published, published_numbers
 from tpo.lab.studies.study import Study
 from tpo.reports import comparisons
 from tpo.reports.evidence import planned
-from tpo.reports.load import Record
+from tpo.reports.load import StudyResult
 from tpo.reports.markdown import report_page
 from tpo.reports.page_data import plain
 from tpo.reports.panels import named
@@ -55,11 +55,11 @@ Section = Mapping[str, Any]
 
 
 def sections(
-    records: Sequence[Record], notes: Mapping[str, str], compared: Iterable[Section] = ()
+    results: Sequence[StudyResult], notes: Mapping[str, str], compared: Iterable[Section] = ()
 ) -> list[Section]:
     """One per study, run or not; then the language models, with the numbers of comparisons that are kept."""
 
-    known = {record.study.name: record for record in records}
+    known = {result.study.name: result for result in results}
     unknown = sorted({*notes} - {*studies.list_studies(), LANGUAGE_MODELS})
     if unknown:
         raise ValueError(
@@ -100,22 +100,22 @@ def _language_models(notes: str, compared: Sequence[Section]) -> Section:
     }  # fmt: skip
 
 
-def section(study: Study, record: Record | None, notes: str) -> dict[str, Any]:
+def section(study: Study, result: StudyResult | None, notes: str) -> dict[str, Any]:
     """The study's summary with every published number in its table, run or not."""
-    if record is None:
+    if result is None:
         found: dict[str, Any] = {
             "name": study.name, "title": study.title, "source": study.source, "about": study.about,
             "command": f"tpo run {study.name} --scale full", "scale": "full",
             "table": {"rows": []}, "verdicts": [],
         }  # fmt: skip
     else:
-        found = {**summary(record), "figure": f"figures/{study.name}.svg"}
-        notes = "\n\n".join(filter(None, [_fewer(record), notes]))
-    parts = record.parts if record else planned(study, "full")
+        found = {**summary(result), "figure": f"figures/{study.name}.svg"}
+        notes = "\n\n".join(filter(None, [_fewer(result), notes]))
+    cells = result.cells if result else planned(study, "full")
     return {
         **found,
         "table": {"rows": complete(study, found["table"]["rows"])},
-        "progress": {"cells_done": sum(part.done for part in parts), "cells": len(parts)},
+        "progress": {"cells_done": sum(cell.done for cell in cells), "cells": len(cells)},
         "notes": notes,
     }
 
@@ -159,15 +159,15 @@ def _index(values: Sequence[Any], value: Any) -> int:
     return values.index(value) if value in values else len(values)
 
 
-def _fewer(record: Record) -> str:
-    """Which parts have fewer seeds than the study at full scale."""
-    full = record.study.scale("full")
+def _fewer(result: StudyResult) -> str:
+    """Which cells have fewer seeds than the study at full scale."""
+    full = result.study.scale("full")
     found: dict[tuple[int, int], list[str]] = {}
-    for part in record.parts:
-        usual = int(full.settings_at(record.study, part.coords)["seeds"])
-        if part.done and part.seeds < usual:
-            where = ", ".join(filter(None, [named(part.coords), part.label]))
-            found.setdefault((part.seeds, usual), []).append(where)
+    for cell in result.cells:
+        usual = int(full.settings_at(result.study, cell.coords)["seeds"])
+        if cell.done and cell.seeds < usual:
+            where = ", ".join(filter(None, [named(cell.coords), cell.label]))
+            found.setdefault((cell.seeds, usual), []).append(where)
     words = [f"{n} of {usual} seeds: {'; '.join(where)}." for (n, usual), where in found.items()]
     return f"Fewer seeds than the study has at full scale. {' '.join(words)}" if words else ""
 

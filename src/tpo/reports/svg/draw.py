@@ -21,7 +21,7 @@ PADDING = 12
 
 @dataclass(frozen=True)
 class Mark:
-    """Something drawn in the colour of its look.
+    """Something drawn in the colour of its style.
 
     kind "line": ys over xs, with a band of ±error, or between the ends in `band`. "dots": the same joined by
     straight lines, with whiskers. "hollow": what was published. "bars": beside those of other marks.
@@ -29,7 +29,7 @@ class Mark:
     """
 
     kind: str
-    look: str
+    style: str
     xs: Sequence[float]
     ys: Sequence[float]
     error: Sequence[float] = ()
@@ -49,7 +49,7 @@ class Panel:
 
 @dataclass(frozen=True)
 class Figure:
-    """Panels in rows of equal size, under one legend of (label, look); "published" where hollow marks are."""
+    """Panels in rows of equal size, under one legend of (label, style); "published" where hollow marks are."""
 
     title: str
     panels: Sequence[Panel]
@@ -85,7 +85,7 @@ class Figure:
         total = bottom + (22 if self.note else 8)
         body = joined(
             element("title", self.title),
-            Html(f"<style>{_style()}</style>"),
+            Html(f"<style>{_css()}</style>"),
             element("rect", width=wide, height=total, rx=8, class_="paper"),
             legend,
             *drawn,
@@ -100,10 +100,10 @@ def _legend(items: Sequence[tuple[str, str]], hollow: bool, wide: float) -> tupl
     """The labels in as many lines as they need, and where the panels begin."""
     if not items:
         return joined(), PADDING
-    shown = [(label, look, False) for label, look in items]
+    shown = [(label, style, False) for label, style in items]
     shown += [("published", "mp", True)] if hollow else []
     x, y, parts = float(PADDING + 4), PADDING + 10, []
-    for label, look, is_hollow in shown:
+    for label, style, is_hollow in shown:
         width = 30 + CHARACTER * len(label) + 12
         if x + width > wide - PADDING and x > PADDING + 4:
             x, y = float(PADDING + 4), y + LINE
@@ -111,7 +111,7 @@ def _legend(items: Sequence[tuple[str, str]], hollow: bool, wide: float) -> tupl
             _diamond(x + 11, y - 4) if is_hollow else element("path", d=f"M{_n(x)} {y - 4}h22", class_="line")
         )  # fmt: skip
         text = element("text", label, x=_n(x + 28), y=y, class_="label")
-        parts.append(element("g", sign, text, class_=look))
+        parts.append(element("g", sign, text, class_=style))
         x += width
     return joined(*parts), y + 12
 
@@ -197,7 +197,7 @@ def _drawn(mark: Mark, across: Scale, up: Scale, bars: Sequence[Mark]) -> Html:
         shapes = [element("circle", cx=_n(x), cy=_n(y), r=3, class_="seed") for x, y, *_ in known]
     else:
         shapes = list(_line_shapes(mark, known))
-    return element("g", *shapes, class_=mark.look)
+    return element("g", *shapes, class_=mark.style)
 
 
 def _ends(y: float, error: float, up: Scale) -> tuple[float, float]:
@@ -267,18 +267,18 @@ def _n(value: float) -> str:
 
 
 @lru_cache(maxsize=1)
-def _style() -> str:
+def _css() -> str:
     """The report's own colours, for both kinds of page."""
     css = (files("tpo.reports.html") / "assets/style.css").read_text(encoding="utf-8")
     pattern = r"light-dark\((#\w+), (#\w+)\)"
-    looks = re.findall(rf"\.(m\d) {{ --c: {pattern}; }}", css)
+    styles = re.findall(rf"\.(m\d) {{ --c: {pattern}; }}", css)
     inks = re.findall(rf"--(paper|line|grid|ink|soft): {pattern};", css)
     dashes = "".join(
         f".{d}{{--dash:{v}}}" for d, v in re.findall(r"\.(d\d) { --dash: ([\d ]+); }", css)
     )
 
     def theme(i: int) -> str:
-        colours = "".join(f".{found[0]}{{--c:{found[i]}}}" for found in looks)
+        colours = "".join(f".{found[0]}{{--c:{found[i]}}}" for found in styles)
         return "svg{" + "".join(f"--{found[0]}:{found[i]};" for found in inks) + "}" + colours
 
     return (

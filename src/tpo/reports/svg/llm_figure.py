@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tpo.reports.styles import looks
+from tpo.reports.styles import css_classes
 from tpo.reports.svg.axes import Axis
 from tpo.reports.svg.draw import Figure, Mark, Panel
 
@@ -28,7 +28,7 @@ def figure(summary: Mapping[str, Any]) -> Figure:
     if len(methods) > LINES and "sampled" in known:
         best = _best_rates(known["sampled"]["series"])
         shown = {method: label for method, label in methods.items() if method in best}
-    colours = looks(shown.items())
+    colours = css_classes(shown.items())
     bands = len(shown) <= BANDS
     aim = next((m["threshold"] for m in summary["methods"] if m["threshold"] is not None), None)
     panels = [
@@ -63,14 +63,14 @@ def _best_rates(sampled: Sequence[Series]) -> set[str]:
     return {series["method"] for series in best.values()}
 
 
-def _line(series: Series, look: str, band: bool) -> Mark:
+def _line(series: Series, style: str, band: bool) -> Mark:
     middle = series.get("iqm", series["mean"])
     if not band:
-        return Mark("line", look, series["x"], middle)
+        return Mark("line", style, series["x"], middle)
     if "iqm" not in series:
-        return Mark("line", look, series["x"], middle, series["se"])
+        return Mark("line", style, series["x"], middle, series["se"])
     ends = [
         (y if low is None else low, y if high is None else high)
         for y, low, high in zip(series["iqm"], series["iqm_low"], series["iqm_high"], strict=True)
     ]
-    return Mark("line", look, series["x"], series["iqm"], band=ends)
+    return Mark("line", style, series["x"], series["iqm"], band=ends)

@@ -6,12 +6,12 @@ tpo.pictures = (() => {
   const { el, number } = tpo.dom;
   const { bars, simplex, mount: picture } = tpo.shapes;
   const M = tpo.maths;
-  const LOOKS = {
+  const STYLES = {
     tpo: "m0", grpo: "m1", ppo: "m2", dg: "m3", grpo_no_kl: "m4", tpo_no_anchor: "m5", lpo: "m6",
     group_pg: "m7", lpo_reverse: "m6 d1", reinforce: "m7 d1",
   };
   const MAIN = ["tpo", "tpo_no_anchor", "lpo", "lpo_reverse", "group_pg", "grpo", "ppo", "dg", "reinforce"];
-  const lookOf = (name) => LOOKS[name] || "m6 d2";
+  const styleOf = (name) => STYLES[name] || "m6 d2";
   const range = (n) => Array.from({ length: n }, (_, i) => i);
   const calm = { log: false, centre: "mean", seeds: false, hidden: new Set(), height: 260 };
 
@@ -58,18 +58,18 @@ tpo.pictures = (() => {
       const xs = range(path.p.length);
       for (const old of keys) old.remove();
       keys = [key(path.p[0].map((_, k) => [`m${k}`, tpo.candidates.NAMES[k]])),
-        key(Object.keys(others).map((name) => [lookOf(name), M.OBJECTIVES[name].label]))];
+        key(Object.keys(others).map((name) => [styleOf(name), M.OBJECTIVES[name].label]))];
       left.after(keys[0]);
       right.after(keys[1]);
       p.set({ ...empty, title: "p over the epochs", series: path.p[0].map((_, k) => ({
-        key: k, label: tpo.candidates.NAMES[k], look: `m${k}`, x: xs, mean: path.p.map((row) => row[k]) })) });
+        key: k, label: tpo.candidates.NAMES[k], style: `m${k}`, x: xs, mean: path.p.map((row) => row[k]) })) });
       norms.set({ ...empty, title: "Norm of the gradient", y: { label: "norm" },
         series: Object.entries(others).map(([name, values]) => ({
-          key: name, label: M.OBJECTIVES[name].label, look: lookOf(name), x: xs, mean: values })) });
+          key: name, label: M.OBJECTIVES[name].label, style: styleOf(name), x: xs, mean: values })) });
     };
   }
-  const key = (entries) => el("p.key", {}, entries.map(([look, text]) =>
-    el("span", {}, el("span", { class: `swatch ${look}` }), text)));
+  const key = (entries) => el("p.key", {}, entries.map(([style, text]) =>
+    el("span", {}, el("span", { class: `swatch ${style}` }), text)));
   const card = (title, body) => el("section.panel", {}, el("header", {}, el("h3", {}, title)), body);
 
   // ---- the simplex, with p_old to drag --------------------------------------------------------
@@ -101,9 +101,9 @@ tpo.pictures = (() => {
       box.hidden = state.pOld.length !== 3;
       if (box.hidden) return;
       shown = {
-        title: "Simplex", names: ["A", "B", "C"], paths: [{ look: "m0", points: path.p }],
-        marks: [{ look: "old", point: state.pOld, name: "p old" }, ...(q ? [{ look: "goal", point: q, name: "q" }] : []),
-          { look: "m0", point: path.p.at(-1), name: "p" }],
+        title: "Simplex", names: ["A", "B", "C"], paths: [{ style: "m0", points: path.p }],
+        marks: [{ style: "old", point: state.pOld, name: "p old" }, ...(q ? [{ style: "goal", point: q, name: "q" }] : []),
+          { style: "m0", point: path.p.at(-1), name: "p" }],
       };
       redraw();
     };
@@ -125,7 +125,7 @@ tpo.pictures = (() => {
       const [p, width] = [inputs.p.value(), inputs.clip.value()];
       const xs = range(61).map((i) => 10 ** (-3 + (i / 60) * Math.log10(0.95 / 0.001)));
       const walls = xs.map((x) => M.clipWall(x, width, SIZES));
-      const line = (label, look, mean) => ({ key: label, label, look, x: xs, mean });
+      const line = (label, style, mean) => ({ key: label, label, style, x: xs, mean });
       panel.set({ ...data, series: [line("clipped", "m1", walls.map((w) => w.clipped)),
         ...SIZES.map((k, i) => line(`TPO, K = ${k}`, `m0 d${i}`, walls.map((w) => w.target[i])))] });
       const here = M.clipWall(p, width, SIZES);
@@ -151,8 +151,8 @@ tpo.pictures = (() => {
       const rows = M.gradientShare(inputs.easy.value(), inputs.hard.value(), inputs.arms.value());
       const x = rows.map((r) => SHARE_NAMES[r.method]);
       body.dataset.values = JSON.stringify(rows);
-      shown = [{ key: 1, label: "coefficient", look: "m0", x, y: rows.map((r) => r.coefficient) },
-        { key: 2, label: "gradient norm", look: "m1", x, y: rows.map((r) => r.gradient) }];
+      shown = [{ key: 1, label: "coefficient", style: "m0", x, y: rows.map((r) => r.coefficient) },
+        { key: 2, label: "gradient norm", style: "m1", x, y: rows.map((r) => r.gradient) }];
       view.redraw();
     };
     host.append(key([["m0", "ratio of coefficients"], ["m1", "ratio of gradient norms"]]));
