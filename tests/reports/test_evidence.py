@@ -175,8 +175,8 @@ def test_origins_are_combined_where_they_differ():
     ("spoil", "message"),
     [
         (lambda text: text[:-200], "talk.json is not JSON"),
-        (lambda text: text.replace('"format": 1', '"format": 9'), "format 9, and this tpo reads format 1"),
-        (lambda text: "[]", "evidence of format None"),
+        (lambda text: text.replace('"format": 1', '"format": 9'), "format 9, and this version of tpo reads format 1"),
+        (lambda text: "[]", "has format None"),
         (lambda text: text.replace('"study": "talk"', '"study": "tolk"'), "unknown study 'tolk'"),
         (lambda text: text.replace('"origins"', '"origin"'), "KeyError: 'origins'"),
         (lambda text: text.replace('"seeds":1,', ""), "KeyError: 'seeds'"),

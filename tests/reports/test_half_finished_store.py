@@ -34,7 +34,7 @@ def test_a_half_finished_store_is_reported_as_far_as_it_got(
     page = tab.open(Path(html))
     page.wait_for_selector("html[data-ready] .panel svg *")
     half, whole = page.locator("#study-tabular_single"), page.locator("#study-talk")
-    assert "1/4 cells are finished" in half.locator(".note").text_content().replace("  ", " ")
+    assert "1/4 runs are finished" in half.locator(".note").text_content().replace("  ", " ")
     assert whole.locator(".note").count() == 0
     assert half.locator("path.centre").count() >= 1
     assert whole.locator(".bar rect").count() > 10

@@ -131,7 +131,7 @@ def test_rewriting_replaces_the_report_and_leaves_nothing_beside_it(tmp_path: Pa
         reports.write_studies([], tmp_path)
 
 
-def test_a_method_has_the_same_colour_everywhere_and_no_two_lines_share_a_look() -> None:
+def test_a_method_has_the_same_colour_everywhere_and_no_two_lines_share_a_style() -> None:
     alone = styles.css_classes([("grpo", "GRPO")])
     sweep = [("tpo", f"TPO, K = {k}") for k in range(12)] + [("grpo", "GRPO"), ("tpo", "TPO")]
     together = styles.css_classes(sweep)

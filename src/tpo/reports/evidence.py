@@ -1,8 +1,8 @@
-"""Evidence: what is kept of finished runs in the repository, one JSON file per study.
+"""Evidence: the results of finished runs that are kept in the repository, one JSON file per study.
 
-FOLDER/NAME.json holds how the study was asked for, the origins of its runs (commit, versions, device,
-seeds, day) and one line per cell: series (`tpo.reports.series`), or arrays where a study has no curves.
-Every number of a table, a verdict or a figure follows from it.
+FOLDER/NAME.json holds the request of the study, the origins of its runs (commit, versions, device, seeds,
+date) and one line per cell. A line has the cell's series (`tpo.reports.series`; the key is "tracks"), or
+arrays if the study has no curves. Every number of a table, a verdict or a figure follows from this file.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tpo.storage.files import read_json, write_text
 
 FORMAT = 1
 ASKED = ("scale", "seeds", "episodes", "settings")
-"""Of the manifest; the command follows from the cells."""
+"""Fields of the manifest that are kept; the command follows from the cells."""
 
 
 def files(folder: Path) -> list[Path]:
@@ -33,7 +33,7 @@ def files(folder: Path) -> list[Path]:
 
 
 def write(folder: Path, results: Sequence[StudyResult]) -> list[Path]:
-    """Write the finished cells of each study; a study without one is left alone."""
+    """Write the finished cells of each study; nothing for a study without one."""
     kept = [result for result in results if any(cell.done for cell in result.cells)]
     paths = [folder / f"{result.study.name}.json" for result in kept]
     for path, result in zip(paths, kept, strict=True):
@@ -42,7 +42,7 @@ def write(folder: Path, results: Sequence[StudyResult]) -> list[Path]:
 
 
 def text(result: StudyResult) -> str:
-    """The file of a study: a line per cell, in the order of the study's grid and methods."""
+    """The content of a study's file: a line per cell, in the order of the study's grid and methods."""
     done = sorted((cell for cell in result.cells if cell.done), key=_order(result))
     origins = {json.dumps(cell.origin, sort_keys=True): cell.origin for cell in done}
     index = {key: i for i, key in enumerate(origins)}
@@ -60,7 +60,7 @@ def text(result: StudyResult) -> str:
 
 
 def _order(result: StudyResult) -> Any:
-    """Earlier points of the grid first, then earlier methods; what is in neither last."""
+    """A sort key: the order of the grid, then of the methods; unknown points and methods come last."""
     study = result.study
     places = [str(coords) for coords in study.coordinates(study.scale(result.manifest.scale))]
     methods = list(study.methods)
@@ -86,16 +86,16 @@ def _line(cell: CellResult, origin: int) -> dict[str, Any]:
 
 
 def _short(values: np.ndarray) -> Any:
-    """Nested lists of short numbers, None where there is none."""
+    """Nested lists of numbers with six digits; None for a missing one."""
     if values.ndim:
         return [_short(row) for row in values]
     return float(f"{values:.6g}") if np.isfinite(values) else None
 
 
 def read(folder: Path) -> list[StudyResult]:
-    """The result of every file, with the cells of the study that it has not as not run.
+    """The result of every file; cells of the study that a file does not have count as not run.
 
-    A broken file, or one of another format, is named.
+    The error for a broken file, or one of another format, names the file.
     """
     return [_study_result(path) for path in files(folder)]
 
@@ -106,18 +106,18 @@ def _study_result(path: Path) -> StudyResult:
     version = found.get("format") if isinstance(found, Mapping) else None
     if isinstance(found, Mapping) and "tuning" in found:
         raise ValueError(
-            f"{path} is a comparison of language models: tpo evidence shows it in docs/llm-results.md, and "
-            "tpo report takes the folder that tpo train --compare wrote"
+            f"{path} is a comparison of language models, which tpo evidence shows in docs/llm-results.md: "
+            "give tpo report the folder that tpo train --compare wrote"
         )
     if isinstance(found, Mapping) and {"model", "task"} <= set(found):
         raise ValueError(
-            f"{path.parent} is one run of tpo train, and its numbers are in result.json: give the folder of "
+            f"{path.parent} is one run of tpo train, with its numbers in result.json: give the folder of "
             "a comparison (tpo train --compare), or of a study (tpo run)"
         )
     if version != FORMAT:
         raise ValueError(
-            f"{path} is evidence of format {version}, and this tpo reads format {FORMAT}: restore "
-            "it, or write it again from the store with tpo evidence DIR"
+            f"{path} has format {version}, and this version of tpo reads format {FORMAT}: restore "
+            "the file, or write it again from the store with tpo evidence DIR"
         )
     try:
         study = studies.get_study(found["study"])
@@ -127,14 +127,13 @@ def _study_result(path: Path) -> StudyResult:
         return StudyResult(study, _manifest(found, cells), tuple(cells))
     except (KeyError, TypeError, IndexError, ValueError) as error:
         raise ValueError(
-            f"{path} is not the evidence that tpo wrote ({type(error).__name__}: {error}): restore "
-            "it, or write it again from the store with tpo evidence DIR"
+            f"{path} is damaged ({type(error).__name__}: {error}): restore the file, or write it again "
+            "from the store with tpo evidence DIR"
         ) from error
 
 
 def planned(study: Study, scale: str) -> list[CellResult]:
-    """Every cell of the study at that scale, as one that has not been run."""
-
+    """Every cell of the study at that scale, as not run."""
     size = study.scale(scale)
     return [
         CellResult("", coords, method, label(method, study.labels), False, 0, {})

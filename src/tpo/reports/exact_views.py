@@ -21,7 +21,6 @@ View = Callable[["Study", Sequence[CellResult]], dict[str, Any]]
 
 def talk(study: Study, cells: Sequence[CellResult]) -> dict[str, Any]:
     """Bars of the three diagnostics, arrows on the simplex, and the published numbers beside ours."""
-
     if not cells[0].done:
         return _nothing()
     found = cells[0].arrays
@@ -33,15 +32,15 @@ def talk(study: Study, cells: Sequence[CellResult]) -> dict[str, Any]:
     candidates = [f"p = {p:g}, {'right' if r else 'wrong'}"
                   for p, r in zip(found["rare_p"], found["rare_rewards"], strict=True)]  # fmt: skip
     sizes = [f"K = {k:.0f}" for k in found["wall_sizes"]]
-    wall = [
-        {"label": "clipped ratio", "x": sizes, "y": plain(found["wall_clipped"])},
+    bounds = [
+        {"label": "clip bound", "x": sizes, "y": plain(found["wall_clipped"])},
         {"label": "TPO target", "x": sizes, "y": plain(found["wall_target"])},
     ]
     panels = [
-        _bars("Easy prompt over hard prompt", "times louder", share),
+        _bars("Update of the easy prompt relative to the hard prompt", "ratio", share),
         _bars("Push on each candidate", "q - p_old",
               [{"label": "TPO", "x": candidates, "y": plain(found["rare"])}]),
-        _bars("Where a success of p = 0.01 may go", "probability", wall),
+        _bars("Highest probability of a success of p = 0.01 after one update", "probability", bounds),
         _simplex(found),
     ]  # fmt: skip
     table = _talk_rows(study, found)
@@ -63,14 +62,13 @@ def _simplex(found: Mapping[str, np.ndarray]) -> dict[str, Any]:
             ("simplex_target", "TPO target"), ("simplex_tpo", "TPO step"), ("simplex_grpo", "GRPO step"),
         )
     ]  # fmt: skip
-    title = "Three candidates, the first is right: where one update goes"
+    title = "One update, three candidates of which the first is right"
     corners = ["right", "wrong", "wrong"]
     return {"title": title, "kind": "simplex", "coords": {}, "corners": corners, "series": series}
 
 
 def _talk_rows(study: Study, found: Mapping[str, np.ndarray]) -> list[dict[str, Any]]:
     """A row per published number, with the exact one."""
-
     order = ("ce", "pg", "dg", "grpo", "tpo")
     ours = {
         "easy/hard coefficient": dict(zip(order, found["share_coefficient"], strict=True)),
@@ -90,7 +88,7 @@ def _talk_rows(study: Study, found: Mapping[str, np.ndarray]) -> list[dict[str, 
 
 
 def mechanism(study: Study, cells: Sequence[CellResult]) -> dict[str, Any]:
-    """Surplus gain by concentration of the wrong mass, one series per method."""
+    """Surplus gain by concentration of the wrong probability mass, one series per method."""
 
     done = [cell for cell in cells if cell.done]
     if not done:
@@ -105,9 +103,9 @@ def mechanism(study: Study, cells: Sequence[CellResult]) -> dict[str, Any]:
         series.append({"label": cell.label, "x": bins, "y": plain(mean), "se": plain(error)})
         known = [p for p in published_numbers() if p.fits(study.name, cell.coords, cell.method)]
         table.append(_surplus_row(cell, known[0] if known else None))
-    title = "Gain in p(right) beyond the symmetric surrogate, by concentration of the wrong mass"
-    outcomes = [_surplus_outcome(cell) for cell in done]
-    verdicts = [verdict(claim, outcomes) for claim in study.claims]
+    title = "Gain in p(right) beyond the symmetric surrogate, by concentration of the wrong probability mass"
+    evaluated = [_evaluated(cell) for cell in done]
+    verdicts = [verdict(claim, evaluated) for claim in study.claims]
     panels = [_bars(title, "surplus gain", series)]
     return {"panels": panels, "table": _table(table), "profiles": [], "verdicts": verdicts}
 
@@ -118,7 +116,7 @@ def _top(cell: CellResult) -> np.ndarray:
 
 
 def _largest(cell: CellResult) -> np.ndarray:
-    """[seeds] the largest surplus of any bin that has examples."""
+    """[seeds] the largest surplus over bins with examples."""
     return np.asarray(np.nanmax(cell.arrays["surplus"], axis=-1))
 
 
@@ -145,7 +143,7 @@ def _surplus_row(cell: CellResult, published: Published | None) -> dict[str, Any
     }  # fmt: skip
 
 
-def _surplus_outcome(cell: CellResult) -> Outcome:
+def _evaluated(cell: CellResult) -> Outcome:
     measured = {"surplus": _top, "largest surplus": _largest, "smallest growth": _growth}
     return Outcome(
         cell.coords, cell.method, cell.label, cell.done, lambda metric: measured[metric](cell)

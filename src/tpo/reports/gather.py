@@ -1,4 +1,4 @@
-"""What several folders know of each study: stores of runs and folders of evidence, put together."""
+"""Results of studies from several folders, stores of runs and folders of evidence, merged by study."""
 
 from __future__ import annotations
 
@@ -21,10 +21,9 @@ from tpo.storage.store import Store
 def gather(folders: Sequence[str | Path]) -> list[StudyResult]:
     """A result per study, in the order of `tpo studies`.
 
-    Where folders have the same cell, a finished one is taken before an unfinished, then the one with
-    more seeds, then the one of the later folder. A run that another study has finished counts here too.
+    If several folders have a cell, a finished one wins over an unfinished one, then the one with more seeds,
+    then the one of the later folder. A run that is finished in another study counts in this one too.
     """
-
     found: dict[str, tuple[StudyResult, Path]] = {}
     for folder in map(Path, folders):
         for result in _read(folder):
@@ -36,7 +35,10 @@ def gather(folders: Sequence[str | Path]) -> list[StudyResult]:
 
 
 def shared(results: Sequence[StudyResult]) -> list[StudyResult]:
-    """With the unfinished cells whose run (its key), measured alike, is finished in another study."""
+    """The results, with unfinished cells taken from other studies that finished the same run.
+
+    The same run has the same key, threshold and measures.
+    """
 
     def name(result: StudyResult, cell: CellResult) -> tuple[object, ...]:
         study = result.study
@@ -72,7 +74,7 @@ def _joined(old: StudyResult, there: Path, new: StudyResult, here: Path) -> Stud
     if old.manifest.scale != new.manifest.scale:
         raise ValueError(
             f"{old.study.name} is at scale {old.manifest.scale} in {there} and at scale "
-            f"{new.manifest.scale} in {here}: leave one of them out"
+            f"{new.manifest.scale} in {here}: leave out one of the two folders"
         )
     cells = {cell.place: cell for cell in old.cells}
     for cell in new.cells:
@@ -84,7 +86,7 @@ def _joined(old: StudyResult, there: Path, new: StudyResult, here: Path) -> Stud
 
 
 def combined(origins: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """One mapping of them all: a value where they agree, a list of the values where they differ."""
+    """One mapping for all: the value of a key if they agree, else the list of values."""
     found: dict[str, Any] = {}
     for key in dict.fromkeys(key for origin in origins for key in origin):
         values = {json.dumps(origin[key]): origin[key] for origin in origins if key in origin}
@@ -93,7 +95,7 @@ def combined(origins: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def command(result: StudyResult) -> str:
-    """What runs these cells again; cells with another number of seeds than the scale's on their own."""
+    """The command that repeats these cells; one command for each number of seeds other than the scale's."""
     study, scale = result.study, result.manifest.scale
     size, asked = study.scale(scale), result.manifest.seeds
     by_seeds: dict[int, list[CellResult]] = {}
@@ -105,7 +107,6 @@ def command(result: StudyResult) -> str:
 
 
 def _command(study: Study, scale: str, seeds: int, cells: Sequence[CellResult]) -> str:
-
     size = study.scale(scale)
     words = ["tpo", "run", study.name, "--scale", scale]
     words += ["--seeds", str(seeds)] if seeds else []

@@ -1,4 +1,4 @@
-"""CellResult: one cell of a study as it is known now, finished or not, and the result of a whole study."""
+"""CellResult, one cell of a study as far as it has run, and StudyResult, all cells of a study."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from tpo.storage.store import Curves, Store
 
 @dataclass(frozen=True)
 class CellResult:
-    """What is known of a cell: of the finished run, else of its last checkpoint, else nothing.
+    """The results of a cell: of its finished run, else of its last checkpoint, else none.
 
-    seeds: how many have been run. series: one per measure of the study. arrays: the results of a study
-    that has no curves. origin: the code, versions, device and day of its run.
+    seeds: the number that was run. series: one per measure of the study. arrays: the results of a study
+    without curves. origin: code, versions, device and date of the run.
     """
 
     key: str
@@ -40,11 +40,11 @@ class CellResult:
 
     @property
     def place(self) -> str:
-        """Which point of the grid and which method, as text."""
+        """The point of the grid and the method, as text: what identifies a cell within its study."""
         return json.dumps([dict(self.coords), self.method], sort_keys=True)
 
     def evaluated(self, measure: str) -> Outcome:
-        """What the verdicts see: "end" and "steps" of the measure, or the end of another one."""
+        """For verdicts: "end" and "steps" are those of `measure`; another metric is the end of its curve."""
 
         def values(metric: str) -> np.ndarray:
             series = self.series[metric if metric not in ("end", "steps") else measure]
@@ -57,20 +57,22 @@ class CellResult:
 
 @dataclass(frozen=True)
 class StudyResult:
-    """A study as it was asked for, and what is known of its cells."""
+    """A study as it was requested, and the results of its cells so far."""
 
     study: Study
     manifest: Manifest
     cells: tuple[CellResult, ...]
 
 
-def load(store: Store, cell: PlannedCell, study: Study, asked: Mapping[str, Any]) -> CellResult:
-    """The cell as the store has it; `asked` is the provenance of a run that noted none of its own."""
+def load(
+    store: Store, cell: PlannedCell, study: Study, default_origin: Mapping[str, Any]
+) -> CellResult:
+    """The cell from the store; `default_origin` is the provenance of runs that did not write their own."""
     curves = store.curves(cell.key)
     done = curves is not None
     if curves is None:
         curves = store.so_far(cell.key)
-    noted = read_json(store.folder / cell.key / "cost.json") or {}
+    cost = read_json(store.folder / cell.key / "cost.json") or {}
     drawn = study.view == "curves"
     return CellResult(
         cell.key,
@@ -80,22 +82,21 @@ def load(store: Store, cell: PlannedCell, study: Study, asked: Mapping[str, Any]
         done,
         seeds_of(store.description(cell.key), curves) if curves else 0,
         series_of(study, curves) if drawn else {},
-        float(noted.get("seconds", 0)),
+        float(cost.get("seconds", 0)),
         {} if drawn else curves,
-        noted.get("provenance") or asked,
+        cost.get("provenance") or default_origin,
     )
 
 
 def seeds_of(description: Mapping[str, Any], curves: Curves) -> int:
-    """Of a cell, the rows of its curves; of a computation, what it says, and 1 where it samples nothing."""
+    """The number of seeds: rows of the curves; for a computation what it declares, 1 if it samples nothing."""
     if "cell" in description:
         return len(next(iter(curves.values())))
     return int(description.get("seeds", 1))
 
 
 def series_of(study: Study, curves: Curves) -> dict[str, Series]:
-    """A series per measure of the study that has been measured; steps are counted on the first."""
-
+    """A series for each measure of the study that was measured; only the first has steps to the threshold."""
     metrics = [p.metric for p in published_numbers() if p.study == study.name]
     at = {int(named[1]) for metric in metrics if (named := re.search(r" at (\d+)$", metric))}
     found: dict[str, Series] = {}

@@ -1,4 +1,4 @@
-"""Tracks as panels of plain numbers for a page."""
+"""Panels for a page: the series of a study as plain numbers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tpo.storage.numbers import plain
 
 
 def curve_panels(study: Study, cells: Sequence[CellResult]) -> list[dict[str, Any]]:
-    """A panel per point of the grid (less the axes drawn as series) and measure, then the sweep."""
+    """A panel per measure and point of the grid, then the sweep; some axes are drawn as series instead."""
     panels = []
     for coords, members in grouped(study, cells):
         for measure in study.measures:
@@ -39,7 +39,7 @@ def grouped(
 
 
 def named(coords: Mapping[str, Any]) -> str:
-    """Coordinates in words."""
+    """Coordinates as text: `H = 7, prompt-matched`."""
     special = {"prompt": "prompt-matched", "interaction": "interaction-matched"}
     words = []
     for key, value in coords.items():
@@ -78,7 +78,7 @@ def _series(study: Study, cell: CellResult, measure: Measure) -> dict[str, Any] 
 
 
 def sweep_panels(study: Study, cells: Sequence[CellResult]) -> list[dict[str, Any]]:
-    """The end of the curves against one axis: a bar per value and method, a panel per rest."""
+    """Final values against the sweep axis: bars per value and method, a panel per point of the other axes."""
     measure = study.measures[0]
     rests: dict[str, tuple[dict[str, Any], dict[str, list[CellResult]]]] = {}
     for cell in cells:
@@ -88,9 +88,7 @@ def sweep_panels(study: Study, cells: Sequence[CellResult]) -> list[dict[str, An
             by_label.setdefault(cell.label, []).append(cell)
     panels = []
     for coords, by_label in rests.values():
-        title = ", ".join(
-            filter(None, [named(coords), f"{measure.label} at the end, by {study.sweep}"])
-        )
+        title = ", ".join(filter(None, [named(coords), f"final {measure.label} by {study.sweep}"]))
         series = [_bars(study, label, members) for label, members in by_label.items()]
         panels.append({"title": title, "kind": "bars", "coords": coords, "series": series,
                        "x": {"label": study.sweep},

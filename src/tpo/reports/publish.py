@@ -1,4 +1,4 @@
-"""The files that are made of evidence: results.md, llm-results.md and figures in DOCS, the README's section."""
+"""The files that are generated from the evidence: results.md, llm-results.md, figures, the README's section."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ BEGIN, END = "<!-- results: written by tpo evidence -->", "<!-- end of results -
 
 
 def folder_of(docs: Path) -> Path:
-    """Where the evidence lies."""
+    """The folder of the evidence."""
     return docs / "evidence"
 
 
 def made(docs: Path, results: Sequence[StudyResult]) -> dict[Path, str]:
-    """Every file that follows from the evidence, with its text."""
+    """Every generated file, with its text."""
     folder = folder_of(docs)
     compared = comparisons.read(folder)
     found = sections(results, notes(folder / "notes.md"), compared.values())
@@ -44,7 +44,7 @@ def made(docs: Path, results: Sequence[StudyResult]) -> dict[Path, str]:
 
 
 def write(docs: Path, results: Sequence[StudyResult]) -> list[Path]:
-    """Write those that are not up to date; their paths."""
+    """Write the files that are not up to date, and return their paths."""
     old = stale(docs, results)
     for path, text in old.items():
         write_text(path, text)
@@ -52,7 +52,7 @@ def write(docs: Path, results: Sequence[StudyResult]) -> list[Path]:
 
 
 def stale(docs: Path, results: Sequence[StudyResult]) -> dict[Path, str]:
-    """Those that are missing or differ from what the evidence gives, with what it gives."""
+    """The files that are missing or out of date, with their current text."""
     return {
         path: text
         for path, text in made(docs, results).items()
@@ -61,7 +61,7 @@ def stale(docs: Path, results: Sequence[StudyResult]) -> dict[Path, str]:
 
 
 def kept(docs: Path) -> list[StudyResult]:
-    """The evidence that is there; a clear error where there is none."""
+    """The results of the studies in the evidence; an error if there is no evidence at all."""
     folder = folder_of(docs)
     if not evidence.files(folder):
         if comparisons.read(folder):
@@ -70,12 +70,11 @@ def kept(docs: Path) -> list[StudyResult]:
             f"{folder} holds no evidence: give the folder of finished runs, such as: "
             "tpo evidence results/full"
         )
-
     return gather([folder])
 
 
 def notes(path: Path) -> dict[str, str]:
-    """Remarks by study or comparison: the paragraphs under each `## NAME`; none where there is no such file."""
+    """Remarks by study or comparison: the paragraphs under each `## NAME` of a file; none without the file."""
     if not path.is_file():
         return {}
     _, *pieces = re.split(r"^## (\S+)\s*$", path.read_text(encoding="utf-8"), flags=re.MULTILINE)

@@ -1,4 +1,4 @@
-"""Everything a report shows of a store, as plain JSON values; the store may be half finished."""
+"""Everything that a report shows of a study, as plain JSON values; the study may be unfinished."""
 
 from __future__ import annotations
 
@@ -21,15 +21,16 @@ from tpo.stats.verdicts import verdict
 from tpo.storage.numbers import plain
 
 TAUS = np.array([0.0, 0.001, 0.003, 0.01, 0.02, 0.05, *np.arange(0.1, 1.01, 0.05)])
+"""Final errors at which performance profiles are evaluated."""
 
 
 def summarise(*folders: str | Path) -> list[dict[str, Any]]:
     """One dict per study found in stores and folders of evidence, in the order of `tpo studies`.
 
-    Keys: name, title, source, about, command, scale, settings; x and y, the axes (a panel may have its
-    own y); panels; table; verdicts; profiles, where the table is about errors; provenance, cost and
-    progress. A panel without "kind" holds curves; "bars" has series of x, y, se; "simplex" has series
-    of arrows from and to points of the triangle. Errors of curves are fractions, of tables percent.
+    Keys: name, title, source, about, command, scale, settings; x and y, the axes (a panel may have its own y);
+    panels; table; verdicts; profiles; provenance, cost and progress. A panel without "kind" holds curves. A
+    panel of kind "bars" has series of x, y and se; one of kind "simplex" has series of arrows between points
+    of the triangle. Errors are fractions in curves and percent in tables.
     """
     return [summary(result) for result in gather(folders)]
 
@@ -64,19 +65,18 @@ def summary(result: StudyResult) -> dict[str, Any]:
 
 
 def _curves(study: Study, cells: Sequence[CellResult]) -> dict[str, Any]:
-
     table = rows(study, cells, published_numbers())
-    outcomes = [cell.evaluated(study.measures[0].key) for cell in cells]
+    evaluated = [cell.evaluated(study.measures[0].key) for cell in cells]
     return {
         "panels": curve_panels(study, cells),
         "table": {"columns": columns(table), "rows": table},
         "profiles": profiles(study, cells),
-        "verdicts": [verdict(claim, outcomes) for claim in study.claims],
+        "verdicts": [verdict(claim, evaluated) for claim in study.claims],
     }
 
 
 def profiles(study: Study, cells: Sequence[CellResult]) -> list[dict[str, Any]]:
-    """Per method, the share of runs that end with an error of at most tau; settings weigh equally."""
+    """Per method, the share of runs whose final error is at most tau; settings weigh equally."""
     strata: dict[str, list[np.ndarray]] = {}
     for _, members in grouped(study, cells):
         for cell in members:

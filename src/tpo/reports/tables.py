@@ -1,4 +1,4 @@
-"""The rows of a study's table, beside the published numbers, as plain values."""
+"""The rows of a study's table, ours beside the published numbers, as plain values."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ COLUMNS = (
     "method", "metric", "published", "ours", "low", "high", "agreement", "mean", "median", "iqm",
     "iqm_low", "iqm_high", "best", "last100", "solved", "n", "steps_to_threshold", "device",
 )  # fmt: skip
-"""After the coordinates. ours: the number comparable with `published`; low and high: where that of a
-repetition would fall; agreement: whether the published one falls there. The statistics are of the final
-error in percent: mean to iqm_high over seeds at the last episode, best the lowest point of the mean
-curve, last100 the mean over the end, solved the seeds below the threshold at the last episode."""
+"""Columns after the coordinates. ours: our value of the published metric; low and high: its range in a
+repetition; agreement: whether the published number lies there. The statistics are of the error in percent:
+mean to iqm_high over seeds at the last episode, best the lowest point of the mean curve, last100 the mean
+over the last 100 episodes, solved the seeds below the threshold at the last episode."""
 
 AGREES, HIGHER, LOWER = "agrees", "ours is higher", "ours is lower"
 NEVER = "never"
 
 
 class Ours(NamedTuple):
-    """Our number for a published metric and where a repetition's would fall; infinite for never."""
+    """Our value of a published metric and its range in a repetition; infinite for never."""
 
     value: float
     interval: Interval
@@ -43,7 +43,7 @@ class Ours(NamedTuple):
         return cls(float(values.mean()), rerun(values))
 
     def columns(self, seeds: int, published: Published | None) -> dict[str, Any]:
-        """ours, low, high, and the agreement with the published number where finished seeds are enough."""
+        """ours, low, high, and agreement with the published number: None with fewer than LEAST seeds."""
         names = ("ours", "low", "high")
         values = (self.value, *self.interval)
         shown = {k: _shown(v, self.whole) for k, v in zip(names, values, strict=True)}
@@ -53,7 +53,7 @@ class Ours(NamedTuple):
 
 
 def agreement(published: Published, low: float, high: float) -> str:
-    """Does the published number, as it was rounded, fall between low and high?"""
+    """Does the published number, as it was rounded, lie between low and high?"""
     least, most = published.range
     if least <= high and low <= most:
         return AGREES
@@ -69,7 +69,7 @@ def _shown(value: float, whole: bool) -> float | str | None:
 def rows(
     study: Study, cells: Sequence[CellResult], published: Sequence[Published]
 ) -> list[dict[str, Any]]:
-    """A row per cell and published metric; one of "final error %" where nothing is published."""
+    """A row per cell and published metric; "final error %" for a cell without a published number."""
     found = []
     for cell in cells:
         series = cell.series.get(study.measures[0].key)
@@ -78,15 +78,15 @@ def rows(
         fitting = [p for p in published if p.fits(study.name, cell.coords, cell.method)]
         known: list[Published | None] = [*fitting] or [None]
         statistics = _statistics(study, series)
-        for number_ in known:
-            metric = number_.metric if number_ else "final error %"
+        for reference in known:
+            metric = reference.metric if reference else "final error %"
             row = {"coords": dict(cell.coords), "method": cell.label, "metric": metric}
             ours = _ours(metric, study, cell)
-            decisive = cell.seeds if cell.done else 0
+            finished = cell.seeds if cell.done else 0
             found.append({
                 **row,
-                "published": number_.value if number_ else None,
-                **(ours.columns(decisive, number_) if ours else {"ours": None}),
+                "published": reference.value if reference else None,
+                **(ours.columns(finished, reference) if ours else {"ours": None}),
                 **statistics,
                 "device": cell.origin.get("device"),
                 "done": cell.done,
@@ -95,7 +95,7 @@ def rows(
 
 
 def _rank(row: Mapping[str, Any]) -> float:
-    """The end's error; what has none comes last."""
+    """The final error; a row without one comes last."""
     return float("inf") if row["last100"] is None else float(row["last100"])
 
 
@@ -117,7 +117,7 @@ def _statistics(study: Study, series: Series) -> dict[str, Any]:
 
 
 def _ours(metric: str, study: Study, cell: CellResult) -> Ours | None:
-    """Our number for a published metric, None for one that the series do not give."""
+    """Our value of a published metric; None if it does not follow from the series."""
     series = cell.series[study.measures[0].key]
     if metric == "final error %":
         return Ours.mean(100 * series.last)
@@ -135,6 +135,6 @@ def _ours(metric: str, study: Study, cell: CellResult) -> Ours | None:
 
 
 def columns(found: Sequence[Mapping[str, Any]]) -> list[str]:
-    """The coordinates that occur, then COLUMNS."""
+    """The coordinates of these rows, then COLUMNS."""
     axes = dict.fromkeys(key for row in found for key in row["coords"])
     return [*axes, *COLUMNS]

@@ -37,28 +37,28 @@ interval of the interquartile mean.
 | sampled % | mean score of sampled completions |
 | greedy % | share of prompts that greedy decoding solves |
 | pass@k % | share of prompts that at least one of k samples solves |
-| rollouts to A% | training rollouts until the mean sampled accuracy over seeds reaches A%; in brackets, how many seeds reach it on their own |
+| rollouts to A% | until the mean sampled accuracy over seeds reaches A%; in brackets, how many seeds reach it |
 | relative to GRPO | these rollouts divided by GRPO's |
-| entropy | over the last tenth of training |
+| entropy | of the policy's tokens, over the last tenth of training |
 | informative % | share of groups whose scores differ, over all of training |
 | clipped % | share of steps whose gradient norm was above TRL's `max_grad_norm`, so that it was clipped |
-| KL | of the final policy to the initial one |
-| s/step, GB | of one run; runs at the same time share a device |
+| KL | of the final policy to the initial one, in nats per completion |
+| s/step, GB | time per step and peak memory of one run; runs at the same time share a device |
 
-A% is the accuracy at 90% of GRPO's gain, which is its final minus its initial sampled accuracy. Where a comparison
-has several GRPO runs (options, epochs per batch), GRPO is the one with the highest final sampled accuracy. Between two evaluations,
-accuracy is interpolated linearly.
+A% is the accuracy at 90% of GRPO's gain, which is its final minus its initial sampled accuracy. If a
+comparison has GRPO with several options (such as epochs per batch), this is the one with the highest final
+sampled accuracy. Accuracy is interpolated linearly between evaluations.
 
-A verdict uses Student's 95% interval of the difference, paired over seeds. A seed that never reaches A% counts as
-one rollout batch more than the budget. With three seeds, few differences are significant."""
+A claim is tested with Student's 95% interval of the difference, paired over seeds. A seed that never reaches A%
+counts as one rollout batch more than the budget. With three seeds, few differences are significant."""
 
 OVERVIEW = """\
 ## Overview
 
-One row per comparison: its TPO run and its GRPO run with the highest final sampled accuracy. Both are selected on
-the seeds that are reported. *Relative rollouts* are TPO's rollouts divided by GRPO's, until 50%, 90% and 100% of
-GRPO's gain is reached; below 1, TPO needs fewer. The sections below use 90%. Some comparisons share runs. The
-remarks on a comparison say where a learning rate was badly chosen."""
+One row per comparison: its TPO run and its GRPO run with the highest final sampled accuracy. Both are selected
+on the seeds that are reported. *Relative rollouts* are TPO's rollouts divided by GRPO's, until 50%, 90% and
+100% of GRPO's gain is reached; below 1, TPO needs fewer. The sections below use 90%. Some comparisons share
+runs. The remarks on a comparison say where a learning rate was badly chosen."""
 OWN = ("tpo", "tpo_outcomes")
 """The objectives that the overview counts as TPO."""
 SHARES = (0.5, 0.9, 1.0)
@@ -94,7 +94,12 @@ def page(kept: Mapping[str, Summary], notes: Mapping[str, str]) -> str:
         return f"{INTRODUCTION}\n\n{NOTHING}\n"
     ordered = {name: kept[name] for name in (*notes, *kept)}
     sections = [_section(name, one, notes.get(name, "")) for name, one in ordered.items()]
-    parts = [INTRODUCTION, LEGEND, _overview(ordered), *sections]
+    parts = [
+        INTRODUCTION,
+        LEGEND,
+        _overview(ordered),
+        *sections,
+    ]  # the overview uses the legend's terms
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
@@ -142,7 +147,11 @@ def _best_pair(one: Summary) -> list[str]:
         best["label"],
         baseline["label"],
         *(_relative_rollouts(one, best["method"], baseline["method"], share) for share in SHARES),
-        *(_cell(rows.get(m["method"]), False) for rows in (final, solved) for m in (best, baseline)),
+        *(
+            _cell(rows.get(m["method"]), False)
+            for rows in (final, solved)
+            for m in (best, baseline)
+        ),
     ]
 
 
@@ -268,7 +277,7 @@ def _tuning(tuning: Mapping[str, Any] | None) -> str:
     seeds += ", ".join(map(str, tuning["seeds"]))
     words = (
         f"Tuning with {seeds} and {tuning['batches']} rollout batches: sampled accuracy in %, mean over all "
-        "evaluations. ★ marks the value whose runs are reported above, ✗ a value with which a seed did not improve."
+        "evaluations. ★ marks the value that is reported above, ✗ a value with which a seed did not improve."
     )
 
     grid = report_page.grid(heads, lines, [False, *[True] * len(values)])

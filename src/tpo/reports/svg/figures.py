@@ -1,4 +1,4 @@
-"""Which figure a study has: its curves, the end of them against an axis, a ranking, or bars."""
+"""The figure of a study: its curves, their final values against an axis, a ranking of methods, or bars."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from tpo.reports.svg.draw import Figure, Mark, Panel
 from tpo.stats.intervals import standard_error
 
 LONG = 30
-"""Characters of a panel's title; where one has more, all say "prompt" for "prompt-matched"."""
+"""Characters of a panel's title; if one is longer, all titles say "prompt" instead of "prompt-matched"."""
 SHOWN = "mean over seeds, band ± one standard error"
 
 
 def figure(result: StudyResult) -> Figure:
-    """The figure of a study, of the cells that there are."""
+    """The figure of a study, with the cells that have results."""
     study = result.study
     known = tuple(cell for cell in result.cells if cell.series or cell.arrays)
     result = replace(result, cells=known)
@@ -40,22 +40,21 @@ def figure(result: StudyResult) -> Figure:
 
 
 def _css_classes(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """The style of each label, in the order in which they come."""
+    """The CSS classes of each label, in the given order."""
     listed = list(dict.fromkeys(pairs))
     found = css_classes(listed)
     return {label: found[label] for _, label in listed}
 
 
 def _published(result: StudyResult, cell: CellResult) -> list[Published]:
-    """What was published of a cell; of a smaller run nothing was."""
-
+    """The published numbers of a cell; none for a smaller scale than the paper's."""
     if result.manifest.scale != "full":
         return []
     return [p for p in published_numbers() if p.fits(result.study.name, cell.coords, cell.method)]
 
 
 def _axis(measure: Measure, cells: Sequence[CellResult]) -> Axis:
-    """The same for all panels of a measure."""
+    """The y axis that all panels of a measure share."""
     means = [cell.series[measure.key].mean for cell in cells if measure.key in cell.series]
     values = np.concatenate(means) if means else np.ones(1)
     known = values[np.isfinite(values) & ((values > 0) | (not measure.log))]
@@ -97,7 +96,7 @@ def _curves(result: StudyResult) -> Figure:
 def _rows(
     found: list[tuple[dict[str, Any], list[CellResult]]],
 ) -> list[tuple[dict[str, Any], list[CellResult]]]:
-    """One matching after the other, so that each has its rows."""
+    """Sorted by "matching", so that each of its values has rows of its own."""
     order = list(dict.fromkeys(coords.get("matching") for coords, _ in found))
     return sorted(found, key=lambda one: order.index(one[0].get("matching")))
 
@@ -119,7 +118,7 @@ def _counts_steps(result: StudyResult, cells: Sequence[CellResult]) -> bool:
 
 
 def _hollow(result: StudyResult, cell: CellResult, colours: dict[str, str]) -> list[Mark]:
-    """What was published of a cell, where it would lie on its curve."""
+    """The published numbers of a cell, at their places on its curve."""
     if result.study.measures[0].key not in cell.series:
         return []
     style = colours[label_of(result.study, cell)].split()[0]
@@ -142,13 +141,13 @@ def _hollow(result: StudyResult, cell: CellResult, colours: dict[str, str]) -> l
 
 
 def _middle(number: Published) -> float | None:
-    """The number that was printed, None for a bound and for never."""
+    """The number that was printed; None if it is a bound or "never"."""
     low, high = number.range
     return (low + high) / 2 if math.isfinite(high - low) else None
 
 
 def _sweep(result: StudyResult) -> Figure:
-    """The last point of each curve against the axis, and what was published beside it."""
+    """The last point of each curve against the sweep axis, beside the published numbers."""
     study, measure = result.study, result.study.measures[0]
     values = [
         v
@@ -179,7 +178,7 @@ def _sweep(result: StudyResult) -> Figure:
 
 
 def _ranking(result: StudyResult) -> Figure:
-    """Every objective's seeds at the end, the lowest mean on top."""
+    """The final error of every objective's seeds, with the lowest mean on top."""
     measure = result.study.measures[0]
     cells = [cell for cell in result.cells if measure.key in cell.series]
     cells.sort(key=lambda cell: float(cell.series[measure.key].end.mean()), reverse=True)
@@ -191,7 +190,7 @@ def _ranking(result: StudyResult) -> Figure:
         marks.append(Mark("hollow", style, [float(end.mean())], [float(i)]))
     x = Axis("error over the last 100 episodes", log=True, percent=True)
     panel = Panel("", x, Axis("", names=[cell.label for cell in cells]), marks)
-    note = "A point per seed, a diamond for their mean; no number of this study was published"
+    note = "A point per seed, a diamond for their mean; the paper has no such comparison"
     return Figure(result.study.title, [panel], [], height=70 + 17 * len(cells), note=note)
 
 

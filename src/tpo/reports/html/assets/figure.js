@@ -66,7 +66,7 @@ tpo.figure = (() => {
       return button;
     }));
   }
-  // How many seeds stand behind a line; a range where the panels differ
+  // The number of seeds of a line; a range where the panels differ
   function seedsOf({ seen }) {
     if (!seen.length) return "";
     const [few, many] = [Math.min(...seen.map((s) => s.n)), Math.max(...seen.map((s) => s.n))];

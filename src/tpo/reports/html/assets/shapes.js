@@ -18,8 +18,8 @@ tpo.shapes = (() => {
 
   // Names that are too long for the gutter end in an ellipsis, and are whole in a tooltip
   function rowName(name, right, y) {
-    const room = Math.max(4, Math.floor((right - 8) / 6.6));
-    const text = name.length > room ? `${name.slice(0, room - 1)}…` : name;
+    const most = Math.max(4, Math.floor((right - 8) / 6.6));
+    const text = name.length > most ? `${name.slice(0, most - 1)}…` : name;
     return el("text.name", { x: right - 8, y, "text-anchor": "end" }, el("title", {}, name), text);
   }
 
