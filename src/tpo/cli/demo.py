@@ -1,4 +1,4 @@
-"""`tpo demo`: TPO, GRPO, PPO and DG head to head on terminal-reward reversal, live."""
+"""`tpo demo`: train TPO, GRPO, PPO and DG on sequence reversal with a sparse reward, with a live table."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ FOLDER = Path("results") / "demo"
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """`tpo demo`"""
     command = commands.add_parser(
-        "demo", help="TPO, GRPO, PPO and DG head to head on a sparse reward, in minutes"
+        "demo", help="compare TPO, GRPO, PPO and DG on a sparse reward in a few minutes"
     )
-    command.add_argument("--seeds", type=int, help="seeds of each method (default 4)")
+    command.add_argument("--seeds", type=int, help="seeds per method (default 4)")
     command.add_argument("--scale", default="quick", help="smoke or quick (default quick)")
-    command.add_argument("--out", metavar="DIR", help=f"folder of results (default {FOLDER})")
+    command.add_argument("--out", metavar="DIR", help=f"output folder (default {FOLDER})")
     command.set_defaults(run=main)
 
 
 def main(args: argparse.Namespace) -> int:
-    """Train the four methods one after the other under a live table; then print the report's path."""
+    """Train the four methods one after the other with a live table; then print the report's path."""
     from tpo.cli.run_study import show_results
     from tpo.lab import studies
     from tpo.lab.execution import runner
@@ -41,8 +41,8 @@ def main(args: argparse.Namespace) -> int:
     folder = Path(args.out or FOLDER)
     cell: Any = jobs[0].job
     print(
-        f"Reverse a prompt of {cell.task.horizon} random bits; one reward for a fully correct answer, "
-        f"none otherwise.\n{len(jobs)} methods, {jobs[0].seeds} seeds, {jobs[0].episodes} episodes "
+        f"Task: reverse a prompt of {cell.task.horizon} random bits. The reward is 1 for a fully correct "
+        f"answer, else 0.\n{len(jobs)} methods, {jobs[0].seeds} seeds, {jobs[0].episodes} episodes "
         f"of {cell.budget.batch} prompts each."
     )
     began = time.monotonic()
@@ -50,7 +50,7 @@ def main(args: argparse.Namespace) -> int:
         with Live(jobs) as live:
             runner.run(request, folder, live.watch)
     except KeyboardInterrupt:
-        print(f"\nstopped; what is done so far is in {folder}. Run the same command again to resume",
+        print(f"\nstopped; results so far are in {folder}. The same command resumes",
               file=sys.stderr)  # fmt: skip
         return 130
     show_results(folder, "demo")
@@ -65,7 +65,7 @@ def _report(folder: Path) -> Path:
 
 
 class Live:
-    """A table that follows the runs; plain lines without a terminal."""
+    """A table that is updated during the runs; plain lines if stdout is not a terminal."""
 
     def __init__(self, jobs: list[PlannedJob]) -> None:
         """A row per job."""
@@ -102,10 +102,10 @@ class Live:
             print(f"{planned.label:5} episode {row.episode:4}/{row.total}  {row.words}", flush=True)
 
     def table(self) -> Any:
-        """Every method: its episode, its error, a bar, and the seeds that have solved the task."""
+        """A row per method: episode, error, bar, and the number of seeds with an error below 10%."""
         from rich.table import Table
 
-        found = Table(title="exact-match error of the training rollouts, mean over seeds")
+        found = Table(title="exact-match error in training (last ten episodes), mean over seeds")
         for column in ("method", "episode", "error", "", "seeds below 10%"):
             found.add_column(column)
         for label, row in self.rows.items():
@@ -124,12 +124,12 @@ class Row:
         self.ends = np.ones(0)
 
     def take(self, episode: int, curves: Mapping[str, np.ndarray]) -> None:
-        """The mean of the last ten episodes of each seed is the number shown."""
+        """Take each seed's mean error over its last ten episodes."""
         self.episode = episode
         self.ends = curves["error"][:, -10:].mean(1)
 
     def due(self) -> bool:
-        """Is it time for another plain line? Ten of them make a run."""
+        """Whether to print another plain line; a run prints ten."""
         if 10 * self.episode // self.total == self.printed:
             return False
         self.printed = 10 * self.episode // self.total

@@ -29,7 +29,7 @@ TASKS = {"gsm8k": "GSM8K", "gym:graph_color": "graph_color"}
 """The paper's names for tasks and models."""
 
 
-def holds_one(folder: str | Path) -> bool:
+def is_comparison(folder: str | Path) -> bool:
     """Whether this is a folder of `tpo train --compare`."""
     return (Path(folder) / "comparison.json").is_file()
 

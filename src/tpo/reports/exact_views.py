@@ -40,7 +40,7 @@ def talk(study: Study, cells: Sequence[CellResult]) -> dict[str, Any]:
         _bars("Update of the easy prompt relative to the hard prompt", "ratio", share),
         _bars("Push on each candidate", "q - p_old",
               [{"label": "TPO", "x": candidates, "y": plain(found["rare"])}]),
-        _bars("Highest probability of a success of p = 0.01 after one update", "probability", bounds),
+        _bars("Clip bound and TPO target of a success of p = 0.01", "probability", bounds),
         _simplex(found),
     ]  # fmt: skip
     table = _talk_rows(study, found)

@@ -118,9 +118,9 @@ tpo.pictures = (() => {
     host.append(el("h3", {}, "The clip bound"), el("p", {},
       "One of K candidates succeeds, and has probability p. One update with clipping raises p to (1 + clip)·p at most. " +
       "TPO's target depends on neither the clip bound nor a step size."),
-    el("div.dials", {}, inputs.p.node, inputs.clip.node), words, el("div.panels", {}, card("Probability of the success after one update", body)),
+    el("div.dials", {}, inputs.p.node, inputs.clip.node), words, el("div.panels", {}, card("Clip bound and TPO target", body)),
     key([["m1", "clipped"], ...SIZES.map((k, i) => [`m0 d${i}`, `TPO, K = ${k}`])]));
-    const data = { title: "Clip bound", x: { label: "p of the success", log: true }, y: { label: "p after one update" }, zero: true, series: [] };
+    const data = { title: "Clip bound", x: { label: "p of the success", log: true }, y: { label: "bound or target" }, zero: true, series: [] };
     const panel = tpo.chart.panel(body, data, calm);
     const update = () => {
       const [p, width] = [inputs.p.value(), inputs.clip.value()];
