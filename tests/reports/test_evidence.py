@@ -1,4 +1,4 @@
-"""Evidence: what is kept of a store says the same as the store."""
+"""Evidence gives the same tables, verdicts and figures as the store that it was made of."""
 
 import json
 import re
@@ -110,7 +110,7 @@ def test_what_is_not_finished_is_left_out(tmp_path, capsys):
         tabular(tmp_path / "store", watch=stop)
     docs = tmp_path / "docs"
     assert call(str(tmp_path / "store"), "--docs", str(docs)) == 0
-    assert "tabular_single: 3 runs are not finished" in capsys.readouterr().out
+    assert "tabular_single: left out 3 runs that are not finished" in capsys.readouterr().out
     (result,) = evidence.read(docs / "evidence")
     assert [cell.method for cell in result.cells if cell.done] == ["pg"]
 

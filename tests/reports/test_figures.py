@@ -1,4 +1,4 @@
-"""The report in Chromium: every figure is drawn, reads out its numbers, and obeys mouse and keyboard."""
+"""The report in Chromium: every figure is drawn, shows its numbers, and works with mouse and keyboard."""
 
 from __future__ import annotations
 

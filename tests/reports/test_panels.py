@@ -1,4 +1,4 @@
-"""Curves thinned and named for a page, and what an unfinished or uneven run shows."""
+"""Thinned curves, the rows of tables, and what unfinished or uneven runs show."""
 
 import numpy as np
 import pytest

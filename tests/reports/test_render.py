@@ -1,4 +1,4 @@
-"""The files of a report, without a browser: what is in them, what is escaped, what is refused."""
+"""The files of a report, without a browser: their content, escaping and error messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A store of short runs, and what is made of one: for the tests of evidence and of its pages."""
+"""A store of short runs, its results page, and `tpo evidence`: for the tests of evidence and its pages."""
 
 import argparse
 

@@ -29,7 +29,7 @@ def parser() -> argparse.ArgumentParser:
     top = argparse.ArgumentParser(
         prog="tpo",
         description="Target policy optimization (TPO) and the other objectives of group-based RL: "
-        "train language models, repeat the paper's studies, compare objectives.",
+        "train language models, run the studies of the TPO paper, compare objectives.",
     )
     top.add_argument("--version", action="version", version=f"tpo {__version__}")
     commands = top.add_subparsers(metavar="COMMAND", required=True)

@@ -21,8 +21,8 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     command = commands.add_parser(
         "bench",
         help="measure speed on this machine",
-        description="Measures running times on this machine. Each is printed with the time of a baseline "
-        "in the same run, and with their ratio: below 1, tpo is faster.",
+        description="Measures time and peak memory on this machine. Each number is printed with that of a "
+        "baseline in the same run, and with their ratio: below 1, tpo needs less.",
     )
     command.add_argument(
         "suite", nargs="*", help=f"suites to run: {', '.join(SUITES)} (default all)"

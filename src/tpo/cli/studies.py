@@ -8,7 +8,8 @@ import argparse
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """`tpo studies`"""
     command = commands.add_parser(
-        "studies", help="list the studies of the paper, with their estimated time on this machine"
+        "studies",
+        help="list the studies (figures and tables of the paper), with their estimated time",
     )
     command.add_argument("study", nargs="?", help="describe this study in detail")
     command.set_defaults(run=main)

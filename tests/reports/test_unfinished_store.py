@@ -1,4 +1,4 @@
-"""From declared studies to the page: a finished study, and one that was stopped after its first cell."""
+"""The report of a store with a finished study and one that was interrupted after its first cell."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_a_half_finished_store_is_reported_as_far_as_it_got(
+def test_the_report_of_an_unfinished_study_shows_its_progress(
     tab: Any, store: Path, capsys: Any
 ) -> None:
     assert report_command(str(store)) == 0
