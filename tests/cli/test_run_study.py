@@ -20,7 +20,7 @@ def test_run_shows_the_table_beside_the_published_numbers(store_dir, capsys):
     out = capsys.readouterr().out
     assert "One context, a hundred arms" in out
     assert "undecided: TPO ends with the lowest error" in out
-    assert "late: the error over the last 100 episodes" in " ".join(out.split())
+    assert "last 100: the error over the last 100 episodes" in " ".join(out.split())
     summary = next(s for s in summarise(store_dir) if s["name"] == "tabular_single")
     for row in summary["table"]["rows"]:
         assert study_display.cell_text(row["last100"]) in out

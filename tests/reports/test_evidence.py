@@ -1,4 +1,4 @@
-"""Evidence: what is kept of a store says the same as the store."""
+"""Evidence gives the same tables, verdicts and figures as the store that it was made of."""
 
 import json
 import re
@@ -56,12 +56,12 @@ def test_a_report_can_be_made_of_evidence(kept, tmp_path, capsys):
 
 def test_per_seed_numbers_are_kept_in_full(store, kept):
     found = json.loads((kept / "tabular_single.json").read_text())
-    for part in found["parts"]:
-        curves = Store(store).curves(part["key"])["expected_error"]
-        track = part["tracks"]["expected_error"]
-        assert track["last"] == pytest.approx(curves[:, -1], rel=1e-4)
-        assert track["best"] == pytest.approx(curves.min(1), rel=1e-4)
-        assert (track["steps"]["seeds"], part["seeds"]) == ([None] * 4, 4)
+    for cell in found["parts"]:
+        curves = Store(store).curves(cell["key"])["expected_error"]
+        series = cell["tracks"]["expected_error"]
+        assert series["last"] == pytest.approx(curves[:, -1], rel=1e-4)
+        assert series["best"] == pytest.approx(curves.min(1), rel=1e-4)
+        assert (series["steps"]["seeds"], cell["seeds"]) == ([None] * 4, 4)
     assert found["origins"][0]["versions"]["jax"]
 
 
@@ -74,31 +74,31 @@ def test_pieces_make_a_whole_and_more_seeds_win(tmp_path):
         tabular(tmp_path / "b", 4, ("dg",)),
         tabular(tmp_path / "c", 2, ("dg", "tpo")),
     ]
-    (record,) = gather(pieces)
-    assert {p.method: p.seeds for p in record.parts} == {"pg": 3, "dg": 4, "tpo": 2}
+    (result,) = gather(pieces)
+    assert {p.method: p.seeds for p in result.cells} == {"pg": 3, "dg": 4, "tpo": 2}
     start = "tpo run tabular_single --scale smoke"
-    assert command_of(record) == (
+    assert command_of(result) == (
         f"{start} --methods tpo && {start} --seeds 3 --methods pg && {start} --seeds 4 --methods dg"
     )
 
 
 def test_a_run_that_another_study_has_finished_counts(kept):
-    record = evidence.read(kept)[0]
-    waiting = replace(record.parts[0], done=False, seeds=0, tracks={}, method="other")
-    twin = replace(record, parts=(waiting, replace(waiting, key="elsewhere")))
-    _, (found, missing) = (r.parts for r in shared([record, twin]))
-    assert found == replace(record.parts[0], method="other")
+    result = evidence.read(kept)[0]
+    waiting = replace(result.cells[0], done=False, seeds=0, series={}, method="other")
+    twin = replace(result, cells=(waiting, replace(waiting, key="elsewhere")))
+    _, (found, missing) = (r.cells for r in shared([result, twin]))
+    assert found == replace(result.cells[0], method="other")
     assert not missing.done
-    stricter = replace(twin, study=replace(record.study, threshold=1e-9))
-    assert not any(part.done for part in shared([record, stricter])[1].parts)
+    stricter = replace(twin, study=replace(result.study, threshold=1e-9))
+    assert not any(cell.done for cell in shared([result, stricter])[1].cells)
 
 
 def test_the_evidence_grows_with_every_store(tmp_path):
     folder = tmp_path / "evidence"
     evidence.write(folder, gather([tabular(tmp_path / "a", 2, ("pg",))]))
     evidence.write(folder, gather([folder, tabular(tmp_path / "b", 2, ("tpo",))]))
-    (record,) = evidence.read(folder)
-    assert [part.method for part in record.parts if part.done] == ["pg", "tpo"]
+    (result,) = evidence.read(folder)
+    assert [cell.method for cell in result.cells if cell.done] == ["pg", "tpo"]
 
 
 def test_what_is_not_finished_is_left_out(tmp_path, capsys):
@@ -110,9 +110,9 @@ def test_what_is_not_finished_is_left_out(tmp_path, capsys):
         tabular(tmp_path / "store", watch=stop)
     docs = tmp_path / "docs"
     assert call(str(tmp_path / "store"), "--docs", str(docs)) == 0
-    assert "tabular_single: 3 runs are not finished" in capsys.readouterr().out
-    (record,) = evidence.read(docs / "evidence")
-    assert [part.method for part in record.parts if part.done] == ["pg"]
+    assert "tabular_single: left out 3 runs that are not finished" in capsys.readouterr().out
+    (result,) = evidence.read(docs / "evidence")
+    assert [cell.method for cell in result.cells if cell.done] == ["pg"]
 
 
 def test_a_claim_about_every_setting_waits_for_all_of_them(tmp_path):
@@ -128,9 +128,9 @@ def test_a_claim_about_every_setting_waits_for_all_of_them(tmp_path):
 
 def test_arrays_are_kept_where_a_study_has_no_curves(store_dir, tmp_path):
     run(Request(studies.get_study("mnist_mechanism"), "smoke"), store_dir)
-    records = [r for r in gather([store_dir]) if r.study.name == "mnist_mechanism"]
-    evidence.write(tmp_path, records)
-    close(summary(records[0]), summarise(tmp_path)[0])
+    results = [r for r in gather([store_dir]) if r.study.name == "mnist_mechanism"]
+    evidence.write(tmp_path, results)
+    close(summary(results[0]), summarise(tmp_path)[0])
 
 
 def test_every_part_says_where_it_was_run(tmp_path):
@@ -153,8 +153,8 @@ def test_a_store_that_noted_no_origin_of_its_runs_has_that_of_its_study(tmp_path
     folder = tabular(tmp_path / "a", 2, ("pg",))
     for path in folder.glob("*/cost.json"):
         path.write_text(json.dumps({"seconds": 2.0}))
-    (record,) = gather([folder])
-    assert record.parts[0].origin["versions"]["jax"]
+    (result,) = gather([folder])
+    assert result.cells[0].origin["versions"]["jax"]
 
 
 def test_two_scales_of_a_study_do_not_mix(tmp_path, store):
@@ -175,8 +175,8 @@ def test_origins_are_combined_where_they_differ():
     ("spoil", "message"),
     [
         (lambda text: text[:-200], "talk.json is not valid JSON"),
-        (lambda text: text.replace('"format": 1', '"format": 9'), "format 9, and this tpo reads format 1"),
-        (lambda text: "[]", "evidence of format None"),
+        (lambda text: text.replace('"format": 1', '"format": 9'), "format 9, and this version of tpo reads format 1"),
+        (lambda text: "[]", "has format None"),
         (lambda text: text.replace('"study": "talk"', '"study": "tolk"'), "unknown study 'tolk'"),
         (lambda text: text.replace('"origins"', '"origin"'), "KeyError: 'origins'"),
         (lambda text: text.replace('"seeds":1,', ""), "KeyError: 'seeds'"),
@@ -201,17 +201,17 @@ def test_a_single_run_of_a_model_is_no_evidence(tmp_path):
 
 def test_numbers_that_were_lost_are_noticed(kept, tmp_path):
     found = json.loads((kept / "tabular_single.json").read_text())
-    track = found["parts"][0]["tracks"]["expected_error"]
+    series = found["parts"][0]["tracks"]["expected_error"]
     for name, message in (("mean", "not equally long"), ("last", "not equally long")):
-        before = track[name]
-        track[name] = before[:-1]
+        before = series[name]
+        series[name] = before[:-1]
         (tmp_path / "tabular_single.json").write_text(json.dumps(found))
         with pytest.raises(ValueError, match=message):
             evidence.read(tmp_path)
-        track[name] = before
+        series[name] = before
     found["parts"][0]["seeds"] = 99
     (tmp_path / "tabular_single.json").write_text(json.dumps(found))
-    with pytest.raises(ValueError, match="has 4 seeds, and its part 99"):
+    with pytest.raises(ValueError, match="has 4 seeds, and its cell has 99"):
         evidence.read(tmp_path)
 
 
@@ -223,6 +223,6 @@ def test_no_evidence_says_what_to_give(tmp_path):
 
 
 def test_replacing_a_record_keeps_its_order(kept):
-    (record,) = [r for r in gather([kept]) if r.study.name == "tabular_single"]
-    shuffled = replace(record, parts=tuple(reversed(record.parts)))
-    assert evidence.text(shuffled) == evidence.text(record)
+    (result,) = [r for r in gather([kept]) if r.study.name == "tabular_single"]
+    shuffled = replace(result, cells=tuple(reversed(result.cells)))
+    assert evidence.text(shuffled) == evidence.text(result)

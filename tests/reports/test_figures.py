@@ -1,4 +1,4 @@
-"""The report in Chromium: every figure is drawn, reads out its numbers, and obeys mouse and keyboard."""
+"""The report in Chromium: every figure is drawn, shows its numbers, and works with mouse and keyboard."""
 
 from __future__ import annotations
 
@@ -57,10 +57,10 @@ def test_a_panel_has_a_line_and_a_band_per_method(page: Any) -> None:
     first = panel(page, "H = 7, prompt-matched")
     assert first.locator("path.centre").count() == len(samples.METHODS)
     assert first.locator("polygon.band").count() == len(samples.METHODS)
-    looks = first.locator("g.series").evaluate_all(
+    styles = first.locator("g.series").evaluate_all(
         "gs => gs.map(g => getComputedStyle(g.querySelector('path')).stroke)"
     )
-    assert len(set(looks)) == len(samples.METHODS)
+    assert len(set(styles)) == len(samples.METHODS)
 
 
 def test_the_legend_hides_a_method_in_every_panel_by_mouse_and_by_keyboard(page: Any) -> None:

@@ -1,4 +1,4 @@
-"""The playground's formulas, run in Chromium, beside the library's."""
+"""The playground's formulas, run in Chromium, equal the library's."""
 
 from __future__ import annotations
 
@@ -132,10 +132,10 @@ def test_the_talk_equals_the_library(maths: Any) -> None:
         for row in shown:
             ours = (row["coefficient"], row["gradient"])
             np.testing.assert_allclose(ours, expected[row["method"]], rtol=1e-6)
-        wall = maths.evaluate("a => tpo.maths.clipWall(...a)", [p, clip, [4, 8, 16]])
+        bound = maths.evaluate("a => tpo.maths.clipBound(...a)", [p, clip, [4, 8, 16]])
         exact = tpo.diagnostics.population.clip_bound(p, clip, (4, 8, 16))
-        np.testing.assert_allclose(wall["clipped"], exact.clipped, rtol=1e-6)
-        np.testing.assert_allclose(wall["target"], list(exact.target.values()), rtol=1e-6)
+        np.testing.assert_allclose(bound["clipped"], exact.clipped, rtol=1e-6)
+        np.testing.assert_allclose(bound["target"], list(exact.target.values()), rtol=1e-6)
     shown = maths.evaluate("tpo.maths.rareFailure([.72, .144, .12, .016], [0, 1, 1, 0])")
     # the talk has -.45, +.25, +.21, -.01
     np.testing.assert_allclose(shown, (-0.452, 0.252, 0.210, -0.0100), atol=5e-4)

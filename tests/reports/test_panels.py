@@ -1,11 +1,11 @@
-"""Curves thinned and named for a page, and what an unfinished or uneven run shows."""
+"""Thinned curves, the rows of tables, and what unfinished or uneven runs show."""
 
 import numpy as np
 import pytest
 
 from tpo.lab.studies import get_study, published_numbers
 from tpo.lab.studies.published import Published
-from tpo.reports.load import Loaded, tracks_of
+from tpo.reports.load import CellResult, series_of
 from tpo.reports.panels import named
 from tpo.reports.series import measured, thinned
 from tpo.reports.tables import agreement, rows
@@ -13,8 +13,8 @@ from tpo.storage.numbers import number
 
 
 def loaded(name, y, method="tpo", done=True, **coords):
-    tracks = tracks_of(get_study(name), {"error": np.asarray(y, float)})
-    return Loaded("key", coords, method, method.upper(), done, len(y), tracks)
+    series = series_of(get_study(name), {"error": np.asarray(y, float)})
+    return CellResult("key", coords, method, method.upper(), done, len(y), series)
 
 
 def test_a_long_curve_is_averaged_over_windows():
@@ -74,8 +74,8 @@ def test_the_published_metric_decides_what_ours_is():
 def test_a_ranked_table_starts_with_the_lowest_error_and_ends_with_none():
     curves = [np.full((2, 3), 0.5), np.full((2, 3), 0.2), np.full((2, 3), 0.1)]
     curves[1][0] = np.nan
-    parts = [loaded("compare", y, f"m{i}") for i, y in enumerate(curves)]
-    assert [row["method"] for row in rows(get_study("compare"), parts, ())] == ["M2", "M0", "M1"]
+    cells = [loaded("compare", y, f"m{i}") for i, y in enumerate(curves)]
+    assert [row["method"] for row in rows(get_study("compare"), cells, ())] == ["M2", "M0", "M1"]
 
 
 @pytest.mark.parametrize(
@@ -129,9 +129,9 @@ def test_a_number_at_an_episode_and_the_share_of_groups_without_success():
     assert (row["metric"], row["ours"]) == ("error % at 400", pytest.approx(30.0))
     assert final["metric"] == "final error %"
     curves = {"error": np.ones((3, 2)), "success": np.array([[0.1, 0.5]] * 3)}
-    tracks = tracks_of(get_study("informative_groups"), curves)
-    part = Loaded("key", {}, "tpo", "TPO", True, 3, tracks)
-    (row,) = rows(get_study("informative_groups"), [part], published_numbers())
+    series = series_of(get_study("informative_groups"), curves)
+    cell = CellResult("key", {}, "tpo", "TPO", True, 3, series)
+    (row,) = rows(get_study("informative_groups"), [cell], published_numbers())
     assert (row["ours"], row["agreement"]) == (pytest.approx(90.0), "agrees")
 
 

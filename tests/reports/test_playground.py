@@ -208,12 +208,14 @@ def test_the_lines_of_python_give_the_push_that_is_shown(page: Any, capsys: Any)
     assert capsys.readouterr().out.count("[") == 10
 
 
-def test_the_clip_wall_and_the_share_equal_the_library(page: Any) -> None:
+def test_the_clip_bound_and_the_share_equal_the_library(page: Any) -> None:
     press(page, "input[aria-label='p of the success']", "ArrowRight", "ArrowRight", "ArrowRight")
-    p, clip, wall, *targets = json.loads(page.locator(".talk .live").get_attribute("data-values"))
+    p, clip, bound, *targets = json.loads(page.locator(".talk .live").get_attribute("data-values"))
     assert p > 0.01
     exact = tpo.diagnostics.population.clip_bound(p, clip)
-    np.testing.assert_allclose([wall, *targets], [exact.clipped, *exact.target.values()], atol=1e-6)
+    np.testing.assert_allclose(
+        [bound, *targets], [exact.clipped, *exact.target.values()], atol=1e-6
+    )
     press(page, "input[aria-label='actions']", "ArrowRight", "ArrowRight")
     rows = json.loads(page.locator(".talk [data-values]").last.get_attribute("data-values"))
     expected = tpo.diagnostics.population.gradient_share(arms=12)

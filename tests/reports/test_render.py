@@ -1,4 +1,4 @@
-"""The files of a report, without a browser: what is in them, what is escaped, what is refused."""
+"""The files of a report, without a browser: their content, escaping and error messages."""
 
 from __future__ import annotations
 
@@ -131,14 +131,16 @@ def test_rewriting_replaces_the_report_and_leaves_nothing_beside_it(tmp_path: Pa
         reports.write_studies([], tmp_path)
 
 
-def test_a_method_has_the_same_colour_everywhere_and_no_two_lines_share_a_look() -> None:
-    alone = styles.looks([("grpo", "GRPO")])
+def test_a_method_has_the_same_colour_everywhere_and_no_two_lines_share_a_style() -> None:
+    alone = styles.css_classes([("grpo", "GRPO")])
     sweep = [("tpo", f"TPO, K = {k}") for k in range(12)] + [("grpo", "GRPO"), ("tpo", "TPO")]
-    together = styles.looks(sweep)
+    together = styles.css_classes(sweep)
     assert alone["GRPO"] == together["GRPO"] == "m1 d0"
     assert together["TPO"] == "m0 d0"
     assert len(set(together.values())) == len(sweep)
-    assert styles.looks([("tpo_token", "TPO (token)"), ("ppo", "PPO")])["TPO (token)"] == "m0 d0"
+    assert (
+        styles.css_classes([("tpo_token", "TPO (token)"), ("ppo", "PPO")])["TPO (token)"] == "m0 d0"
+    )
 
 
 def test_numbers_read_short() -> None:

@@ -1,4 +1,4 @@
-"""A store of short runs, and what is made of one: for the tests of evidence and of its pages."""
+"""A store of short runs, its results page, and `tpo evidence`: for the tests of evidence and its pages."""
 
 import argparse
 
@@ -13,8 +13,8 @@ def tabular(folder, seeds=4, methods=(), watch=None):
     return folder
 
 
-def page_of(records, notes=None):
-    return results_page.page(results_page.sections(records, notes or {}))
+def page_of(results, notes=None):
+    return results_page.page(results_page.sections(results, notes or {}))
 
 
 def call(*words):

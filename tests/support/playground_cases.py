@@ -1,4 +1,7 @@
-"""What the playground shows, computed with the library: one softmax over K candidates, tokens sharing evenly."""
+"""The playground's numbers, computed with the library, for a policy that is one softmax over K candidates.
+
+The tokens of a candidate share its log-probability evenly.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +33,7 @@ TAKES = {
 
 
 def objective(name: str, options: dict[str, Any]) -> tpo.Objective:
-    """The library's objective behind a choice in the playground."""
+    """The library's objective for a name and options of the playground."""
     library_name, fixed = NAMES[name]
     chosen = {
         TAKES[key][0]: value for key, value in options.items() if name in TAKES[key][1] and value

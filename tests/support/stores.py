@@ -1,4 +1,4 @@
-"""One store for all smoke runs: studies that share a run share it here too."""
+"""Fixtures: a folder for all smoke runs of a session, a store of two studies, and its evidence."""
 
 import pytest
 

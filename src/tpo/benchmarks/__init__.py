@@ -1,1 +1,1 @@
-"""What `tpo bench` measures: each module has `rows`, a list of ratios taken in one run."""
+"""The suites of `tpo bench`: each module has `rows`, running times beside a baseline's in the same run."""

@@ -1,9 +1,9 @@
-"""Speed of the lab's hot paths: beside a naive computation of the same numbers, and above a floor.
+"""Speed of the lab's training episodes against a naive policy, and against a lower bound.
 
-The naive policy keeps no cache and shares no prompt: each step of sampling and each candidate of an
-update runs its whole sequence, as a first implementation would. The floor is the arithmetic of the
-minimal algorithm (each prompt once, each distinct path once, forward once to sample and three times
-per epoch) over the rate of a matrix product measured beside it.
+The naive policy computes the same numbers without a cache and without sharing prompts: each sampling step and
+each candidate of an update runs its whole sequence. The lower bound is the number of operations of the minimal
+algorithm, divided by the measured rate of a matrix product. That algorithm computes each prompt and each
+distinct path once, one forward pass to sample and three per epoch.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ HORIZON, BATCH = 10, 100
 
 @dataclass(frozen=True)
 class NaiveTransformer(Transformer):
-    """The same policy without a cache and without sharing."""
+    """The same policy without a cache and without shared prompts."""
 
     def together(
         self, params: Params, inputs: jax.Array, paths: Paths
@@ -60,7 +60,7 @@ class NaiveTransformer(Transformer):
 
 
 def rows() -> list[dict[str, Any]]:
-    """One row per hot path, per episode of one seed; the ratio is ours/naive, below 1 is faster."""
+    """A row per method, timed per episode of one seed; the ratio is ours/naive, below 1 is faster."""
     rate = product_rate()
     return [_row(name, *setting, rate) for name, setting in SETTINGS.items()]
 
@@ -71,13 +71,13 @@ def _row(name: str, method_name: str, reward: str, rate: float) -> dict[str, Any
     ours, naive = _started(cell, Pace(chunk=10)), _started(naive_cell, Pace(chunk=2, block=10**6))
     pairs = [(timed(ours, 10), timed(naive, 2)) for _ in range(3)]
     best, other = min(x for x, _ in pairs), min(y for _, y in pairs)
-    floor = operations(cell, float(ours.curves()["distinct"].mean())) / rate
+    bound = operations(cell, float(ours.curves()["distinct"].mean())) / rate
     return {
         "name": f"{name}, an episode",
         "milliseconds": best * 1e3,
         "microseconds": best * 1e6,
-        "floor_milliseconds": floor * 1e3,
-        "over_floor": best / floor,
+        "lower_bound_milliseconds": bound * 1e3,
+        "over_lower_bound": best / bound,
         "baseline": "no cache, no shared prompt",
         "baseline_milliseconds": other * 1e3,
         "baseline_microseconds": other * 1e6,
@@ -86,7 +86,7 @@ def _row(name: str, method_name: str, reward: str, rate: float) -> dict[str, Any
 
 
 def _started(cell: Cell, pace: Pace) -> TrainingRun:
-    """A run that has been compiled and has done its first chunk."""
+    """A run that is compiled and has finished its first chunk."""
     runner = TrainingRun(cell, pace)
     runner.restore(None)
     runner.advance()
@@ -101,7 +101,7 @@ def timed(runner: TrainingRun, episodes: int) -> float:
 
 
 def operations(cell: Cell, paths: float) -> float:
-    """Floating-point operations of the linear maps of an episode, by the minimal algorithm."""
+    """Floating-point operations of the linear maps in an episode of the minimal algorithm."""
     policy = cell.resolved_policy
     assert isinstance(policy, Transformer)
     d, fed = policy.width, cell.task.length - 1
@@ -113,7 +113,7 @@ def operations(cell: Cell, paths: float) -> float:
 
 
 def product_rate() -> float:
-    """Operations per second of the product that dominates: [2000, 64] by [64, 256]."""
+    """Operations per second of the dominant matrix product: [2000, 64] by [64, 256]."""
     x, w = jnp.ones((2000, 64)), jnp.ones((64, 256))
     product = jax.jit(jnp.matmul)
     product(x, w).block_until_ready()

@@ -1,8 +1,9 @@
 """An optimiser step of `TargetPolicyTrainer` against TRL's GRPO with the same config: time and peak memory.
 
-Trainers with the same random model take turns, step by step, each round in another order. The model hardly ever
-ends a completion before its last token, so that all do the same work; a step runs from sampling to the update
-of the weights. A second GRPO takes part: how far its ratio is from 1 is what other work on the machine does.
+Trainers with the same random model take turns, one step each, in another order each round. A step is
+everything from sampling to the update of the weights. The model almost never ends a completion before its last
+token, so all trainers do the same work. A second GRPO trainer measures the noise: without other load its ratio
+is 1.
 """
 
 from __future__ import annotations
@@ -22,18 +23,18 @@ from tpo.benchmarks.tiny_llm import PROMPTS, K
 PROMPT, TOKENS, WORDS = 64, 48, 4094
 ROUNDS = 20
 TRAINERS: dict[str, str | None] = {"tpo ratio": "ratio", "tpo mean": "mean", "GRPO again": None}
-"""Scores of TPO, one that needs no group at the snapshot and one that does; None for TRL's own GRPO."""
+"""Sequence scores of TPO; None: TRL's GRPO. At the rollout policy, "mean" needs whole groups, "ratio" not."""
 
 
 def rows(rounds: int = ROUNDS) -> list[Row]:
-    """Whole step, its sampling, the rest, and peak memory, of each of TRAINERS beside TRL's GRPO."""
+    """Time of a step, of its sampling and of its rest, and peak memory: each of TRAINERS against TRL's GRPO."""
     if not (find_spec("trl") and find_spec("torch")):
         return []
     import torch
 
     torch.set_num_threads(1)
     steppers = {name: Stepper(score) for name, score in {**TRAINERS, "GRPO": None}.items()}
-    times = _taken_in_turns(steppers, rounds)
+    times = _alternated(steppers, rounds)
     memory = {name: stepper.memory() for name, stepper in steppers.items()}
     found = []
     for name in TRAINERS:
@@ -47,10 +48,10 @@ def rows(rounds: int = ROUNDS) -> list[Row]:
     return found
 
 
-def _taken_in_turns(
+def _alternated(
     steppers: dict[str, Stepper], rounds: int
 ) -> dict[str, list[tuple[float, float, float]]]:
-    """Times of each, after a round to warm up; each round starts with the next of them."""
+    """Times of each stepper, after a warm-up round; each round starts with the next stepper."""
     times: dict[str, list[tuple[float, float, float]]] = {name: [] for name in steppers}
     names = list(steppers)
     for turn in range(rounds + 1):
@@ -75,7 +76,7 @@ class Stepper:
     """One trainer, driven step by step outside its loop."""
 
     def __init__(self, score: str | None) -> None:
-        """`score` of TPO, or None for TRL's own GRPO."""
+        """score: of TPO; None for TRL's GRPO."""
         self.trainer = _trainer(score)
         self.trainer.create_optimizer()
         self.trainer.current_gradient_accumulation_steps = PROMPTS
@@ -93,7 +94,7 @@ class Stepper:
         self.trainer._generate = timed
 
     def step(self) -> tuple[float, float, float]:
-        """Seconds of a whole step, of its sampling, and of the rest."""
+        """Seconds of a step, of its sampling, and of the rest."""
         import torch
 
         torch.manual_seed(0)
@@ -113,7 +114,7 @@ class Stepper:
         return whole, self.sampling, whole - self.sampling
 
     def memory(self) -> float:
-        """Megabytes that a step adds at its peak."""
+        """Peak memory of a step in megabytes, on top of what was allocated before."""
         import torch
 
         if torch.cuda.is_available():
@@ -163,7 +164,7 @@ def _reward(completions: list[str], **_: Any) -> list[float]:
 
 
 def _clock() -> float:
-    """Seconds of this process on a CPU, where others take turns with it; of the wall beside a GPU."""
+    """Seconds: process time on a CPU, which other processes do not affect; wall-clock time with a GPU."""
     import torch
 
     if torch.cuda.is_available():

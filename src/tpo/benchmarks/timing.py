@@ -1,4 +1,4 @@
-"""Ratios of running times, taken in turns so that a busy machine disturbs both sides alike."""
+"""Ratios of running times, measured alternately so that other load affects both sides alike."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from typing import Any, NotRequired, TypedDict
 
 
 class Row(TypedDict):
-    """One measured comparison."""
+    """A running time beside that of a baseline."""
 
     name: str
     microseconds: float
-    """median time of one call of ours"""
+    """median time of one call"""
     baseline: str
     baseline_microseconds: float
     ratio: float
     """median over rounds of ours/baseline; below 1 is faster"""
     unit: NotRequired[str]
-    """of the two numbers, where it is not µs; they are then millionths of it"""
+    """if not µs: the two "microseconds" are then in millionths of this unit"""
 
 
 def compared(

@@ -1,4 +1,4 @@
-"""What the benchmarks of language models share: a small random model, one word a token, and TRL's options."""
+"""Shared by benchmarks of language models: a small random model, a tokenizer of words, and options of TRL."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import tempfile
 from typing import Any
 
 PROMPTS, K = 4, 8
-"""of a rollout batch: prompts, and completions of each"""
+"""prompts of a rollout batch, and completions per prompt"""
 
 
 def model(words: int, width: int, layers: int, seed: int = 0, **more: Any) -> Any:
-    """A random Llama that reads and writes so many words, with `more` of its options."""
+    """A random Llama with a vocabulary of that many words; `more` are further options of its config."""
     from transformers import LlamaConfig, LlamaForCausalLM, set_seed
 
     set_seed(seed)
@@ -29,7 +29,7 @@ def model(words: int, width: int, layers: int, seed: int = 0, **more: Any) -> An
 
 
 def tokenizer(words: int) -> Any:
-    """One word, one token: w0, w1, ..."""
+    """A tokenizer with one token per word: w0, w1, ..."""
     from tokenizers import Tokenizer, models, pre_tokenizers
     from transformers import PreTrainedTokenizerFast
 
@@ -42,7 +42,7 @@ def tokenizer(words: int) -> Any:
 
 
 def options(**more: Any) -> dict[str, Any]:
-    """Options of TRL's config: a micro-batch is a group, float32 on the CPU, nothing written."""
+    """Options of TRL's config: one group per micro-batch, float32 on the CPU, no checkpoints."""
     return {
         "output_dir": tempfile.gettempdir(),
         "save_strategy": "no",

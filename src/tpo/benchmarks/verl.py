@@ -1,11 +1,12 @@
-"""What the coefficients cost verl's controller, beside 1% of a modelled step; verl itself is not needed.
+"""The time of tpo's coefficients in verl's controller, against 1% of a modelled step; verl is not needed.
 
 The controller gets ragged rows (uid, key, mask, scores and log-probs of each token) and returns a coefficient
-for each token. Measured from there to there: groups by uid, sums, the objective, and the spreading to tokens.
+for each token. The measured part groups rows by uid, sums scores, computes the objective and expands it to
+tokens.
 
-The step is modelled from below: 8·P floating-point operations a token, 2·P for log-probs under the snapshot
-and 6·P for the update, P = 1.7e9, on 64 GPUs of 989e12 operations a second at half of that. Sampling, which
-takes most of a real step, counts nothing.
+The step model is a lower bound: 8·P floating-point operations per token (2·P for log-probs of the rollout
+policy, 6·P for the update), P = 1.7e9, on 64 GPUs with 989e12 operations per second at half of that rate. It
+leaves out sampling, which takes most of a real step.
 """
 
 from __future__ import annotations
@@ -24,20 +25,20 @@ if TYPE_CHECKING:
 
 K = 16
 SIZES = ((10**4, 10**3), (10**4, 10**4), (10**5, 10**3), (10**5, 10**4))
-"""rollouts and the longest rollout; lengths are uniform from half of that, so 3/4 of it on average"""
+"""rollouts and the longest rollout; lengths are uniform from half of the longest, so 3/4 of it on average"""
 METHODS: dict[str, tuple[str, dict[str, Any]]] = {
     "tpo ratio": ("tpo", {}),
     "tpo mean": ("tpo", {"score": "mean"}),
     "grpo": ("grpo", {}),
 }
 TOKEN_LEVEL: tuple[str, str, dict[str, Any]] = ("dapo", "dapo", {})
-"""an objective that needs [B, K, T], at the first size only"""
+"""an objective that needs [B, K, T]; measured at the first size only"""
 BYTES = 24
-"""a token takes in the batch (int64 mask, float32 scores and log-probs), in its coefficient, and to spare"""
+"""memory per token: int64 mask, float32 scores, log-probs and coefficient, and a margin"""
 
 
 def rows(sizes: tuple[tuple[int, int], ...] = SIZES, rounds: int = 3) -> list[Row]:
-    """Time on one thread by size and method, as far as memory goes; then memory beside the batch."""
+    """Time on one thread by size and method, for sizes that fit into memory; then peak memory."""
     import torch
 
     torch.set_num_threads(1)
@@ -64,7 +65,7 @@ def step_seconds(
     operations: float = 989e12,
     used: float = 0.5,
 ) -> float:
-    """The modelled step: no sampling, no communication, so a real one takes longer."""
+    """Seconds of the modelled step; a real one takes longer, because of sampling and communication."""
     return 8 * parameters * tokens / (gpus * operations * used)
 
 
@@ -80,7 +81,7 @@ def _row(name: str, seconds: float, tokens: int) -> Row:
 
 
 def _memory_row(name: str, batch: Batch, step: Callable[[], Any]) -> Row:
-    """NumPy's own account; what is of the size of the batch is NumPy's."""
+    """Peak memory as tracemalloc counts it: of NumPy arrays, which are all that grow with the batch."""
     tracemalloc.start()
     step()
     peak = tracemalloc.get_traced_memory()[1] / 1e6
@@ -100,7 +101,7 @@ class Batch:
     """Random rollouts as verl's controller has them."""
 
     def __init__(self, rollouts: int, longest: int) -> None:
-        """Groups of K, a third of the candidates solved."""
+        """Groups of K candidates, of which a third succeed."""
         import torch
 
         from tpo.llm.verl.rollouts import Ragged
@@ -118,7 +119,7 @@ class Batch:
         self.old = Ragged(-torch.rand(self.tokens, generator=draw), starts)
 
     def step(self, name: str, options: dict[str, Any]) -> Callable[[], Any]:
-        """All that the controller does for one rollout batch."""
+        """A function that does the controller's work for one rollout batch."""
         from tpo.llm.objective_options import chosen
         from tpo.llm.verl.rollouts import Rollouts, needs_log_probs, places
 
@@ -136,7 +137,7 @@ class Batch:
 
 
 def timed(step: Callable[[], Any], rounds: int) -> float:
-    """Median seconds, after one round to warm up."""
+    """Median seconds of a call, after one warm-up call."""
     times = []
     for _ in range(rounds + 1):
         start = time.perf_counter()
@@ -146,5 +147,5 @@ def timed(step: Callable[[], Any], rounds: int) -> float:
 
 
 def free_memory() -> int:
-    """Bytes."""
+    """Bytes of free memory."""
     return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")

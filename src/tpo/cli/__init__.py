@@ -28,7 +28,8 @@ def parser() -> argparse.ArgumentParser:
     """The parser of all commands."""
     top = argparse.ArgumentParser(
         prog="tpo",
-        description="Target policy optimization: every objective of group-based RL, once.",
+        description="Target policy optimization (TPO) and the other objectives of group-based RL: "
+        "train language models, run the studies of the TPO paper, compare objectives.",
     )
     top.add_argument("--version", action="version", version=f"tpo {__version__}")
     commands = top.add_subparsers(metavar="COMMAND", required=True)
@@ -38,14 +39,14 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; the exit status is 0 when it did what was asked, 130 after Ctrl-C."""
+    """Run one command; the exit status is 0 for success, 2 after an error message, 130 after Ctrl-C."""
     args = parser().parse_args(arguments)
     try:
         return int(args.run(args))
     except KeyboardInterrupt:
         print("\nstopped", file=sys.stderr)
         return 130
-    except BrokenPipeError:  # the reader of our output left, as `head` does
+    except BrokenPipeError:  # the reader of the output ended early, such as `head`
         sys.stderr.close()
         return 0
     except ModuleNotFoundError as error:

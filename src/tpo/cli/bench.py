@@ -1,4 +1,4 @@
-"""`tpo bench`: speed on this machine, as ratios measured in one run."""
+"""`tpo bench`: the speed of tpo on this machine, as ratios to baselines measured in the same run."""
 
 from __future__ import annotations
 
@@ -25,15 +25,22 @@ SUITES = {
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """`tpo bench`"""
     command = commands.add_parser(
-        "bench", help="speed on this machine, as ratios measured in one run"
+        "bench",
+        help="measure speed on this machine",
+        description="Measures time and peak memory on this machine. Each number is printed with that of a "
+        "baseline in the same run, and with their ratio: below 1, tpo needs less.",
     )
-    command.add_argument("suite", nargs="*", help=f"what to measure: {', '.join(SUITES)} (all)")
-    command.add_argument("--json", action="store_true", help="print JSON with provenance")
+    command.add_argument(
+        "suite", nargs="*", help=f"suites to run: {', '.join(SUITES)} (default all)"
+    )
+    command.add_argument(
+        "--json", action="store_true", help="print JSON, with versions and machine"
+    )
     command.set_defaults(run=main)
 
 
 def main(args: argparse.Namespace) -> int:
-    """Measure and print; the exit status is 1 where nothing could be measured."""
+    """Measure and print a row per comparison; the exit status is 1 if nothing could be measured."""
     for suite in args.suite:
         if suite not in SUITES:
             raise ValueError(f"unknown suite {suite!r}. Valid names: {', '.join(SUITES)}")
@@ -48,7 +55,11 @@ def main(args: argparse.Namespace) -> int:
         print(
             f"{row['name']:32}{_number(row, 'microseconds'):>11}{_number(row, 'baseline_microseconds'):>13}"
             f"{row['ratio']:>7.2f}x  against {row['baseline']}"
-            + (f"; {row['over_floor']:.1f}x the floor" if "over_floor" in row else "")
+            + (
+                f"; {row['over_lower_bound']:.1f}x the lower bound"
+                if "over_lower_bound" in row
+                else ""
+            )
         )
     return 0
 
@@ -59,20 +70,20 @@ def _number(row: dict[str, Any], name: str) -> str:
 
 
 def measured(suite: str) -> list[dict[str, Any]]:
-    """The rows of one suite; none, and a word about it, where what it measures is not installed."""
+    """The rows of one suite; none, with a message on stderr, if a package of the suite is not installed."""
     try:
         rows: list[dict[str, Any]] = import_module(f"tpo.benchmarks.{suite}").rows()
         missing = "what it measures"
     except ModuleNotFoundError as error:
         rows, missing = [], str(error.name)
     if not rows:
-        told = f"{suite}: skipped, {missing} is not installed: {SUITES[suite]}"
-        print(told, file=sys.stderr)
+        message = f"{suite}: skipped, {missing} is not installed: {SUITES[suite]}"
+        print(message, file=sys.stderr)
     return rows
 
 
 def provenance() -> dict[str, Any]:
-    """Where and with what the numbers were taken."""
+    """The machine and the versions of the measurement."""
     packages = ("numpy", "jax", "torch", "transformers", "trl")
     return {
         "tpo": __version__,

@@ -1,4 +1,4 @@
-"""`tpo doctor`: what is installed, what works, what to do about the rest."""
+"""`tpo doctor`: which optional packages are installed, which work, and how to install the others."""
 
 from __future__ import annotations
 
@@ -23,25 +23,25 @@ PARTS = {
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """`tpo doctor`"""
     command = commands.add_parser(
-        "doctor", help="what is installed, what works, what to do about it"
+        "doctor", help="check the installation: packages, versions, whether they work"
     )
     command.set_defaults(run=main)
 
 
 def main(args: argparse.Namespace) -> int:
-    """Print one line per part and per library; 0 where all that is installed also works."""
+    """Print a line per extra and per library; 1 if an installed library does not work."""
     print(f"tpo {tpo.__version__}, Python {platform.python_version()}, {platform.platform()}")
-    for part, packages in PARTS.items():
+    for extra, packages in PARTS.items():
         missing = [name for name in packages if installed(name) is None]
         found = [f"{name} {installed(name)}" for name in packages if name not in missing]
-        print(f"{part + ':':7}{', '.join(found) or 'nothing installed'}")
+        print(f"{extra + ':':7}{', '.join(found) or 'nothing installed'}")
         if missing:
-            apart = ", in an environment of its own" if part == "verl" else ""
-            print(f"       missing {', '.join(missing)}: pip install 'tpo[{part}]'{apart}")
+            apart = ", in a separate environment" if extra == "verl" else ""
+            print(f"       missing {', '.join(missing)}: pip install 'tpo[{extra}]'{apart}")
     print(f"run:   {engines()}")
-    failures = [trouble for library in ("numpy", "jax", "torch") if (trouble := broken(library))]
-    for trouble in failures:
-        print(trouble)
+    failures = [message for library in ("numpy", "jax", "torch") if (message := broken(library))]
+    for message in failures:
+        print(message)
     return 1 if failures else 0
 
 
@@ -54,13 +54,13 @@ def installed(package: str) -> str | None:
 
 
 def engines() -> str:
-    """What a study can run on here."""
+    """The ways to run a study on this machine."""
     words = f"tpo run STUDY --workers N, on {os.cpu_count()} CPU cores or one accelerator"
-    return words + ("; --engine ray, here or on a cluster" if installed("ray") else "")
+    return words + ("; --engine ray, on this machine or a cluster" if installed("ray") else "")
 
 
 def broken(library: str) -> str | None:
-    """Compute one TPO target with the library; a sentence if that fails, None if it works or is absent."""
+    """Compute a TPO target with the library; an error message, or None if it works or is not installed."""
     if installed(library) is None:
         return None
     try:

@@ -1,4 +1,4 @@
-"""`tpo evidence`: summaries of finished runs for the repository, and the pages made of them."""
+"""`tpo evidence`: keep results of finished runs in the repository, and generate the results pages from them."""
 
 from __future__ import annotations
 
@@ -11,33 +11,42 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     """`tpo evidence`"""
     command = commands.add_parser(
         "evidence",
-        help="finished runs as small committed files, results page and figures made of them",
-        description="Adds what DIR holds to DOCS/evidence (a finished run before none, then more "
-        "seeds, then the later folder; a comparison under its folder's name), and writes DOCS/results.md, "
-        "DOCS/llm-results.md, DOCS/figures and the README's section from it. Without DIR, only the latter.",
+        help="add finished runs to docs/evidence and generate the results pages",
+        description="Adds the finished runs of each DIR to DOCS/evidence, then generates DOCS/results.md, "
+        "DOCS/llm-results.md, DOCS/figures and the results section of the README from it. Without DIR it "
+        "only generates. If a run is in several places, the one with more seeds is kept; with equal seeds, "
+        "the one of the last DIR. A comparison of language models gets the name of its folder, and replaces "
+        "an earlier one of that name.",
     )
     command.add_argument(
-        "folders", nargs="*", metavar="DIR", help="as `tpo run` or `tpo train --compare` wrote"
+        "folders",
+        nargs="*",
+        metavar="DIR",
+        help="folder that `tpo run` or `tpo train --compare` wrote",
     )
-    command.add_argument("--docs", default="docs", metavar="DOCS", help="where it goes (docs)")
     command.add_argument(
-        "--check", action="store_true", help="write nothing; fail if a file is not up to date"
+        "--docs", default="docs", metavar="DOCS", help="the documentation folder (default docs)"
+    )
+    command.add_argument(
+        "--check",
+        action="store_true",
+        help="write nothing; fail if a generated file is out of date",
     )
     command.set_defaults(run=main)
 
 
 def main(args: argparse.Namespace) -> int:
-    """Add, then write what follows; or check."""
+    """Add the runs, then write the generated files; or check that these are up to date."""
     from tpo.reports import publish
 
     docs = Path(args.docs)
     if args.check:
         if args.folders:
-            raise ValueError("--check looks at what is there, and takes no DIR")
+            raise ValueError("--check only reads, and takes no DIR: leave out one of the two")
         old = publish.stale(docs, publish.kept(docs))
         for path in old:
-            print(f"{path} is not what the evidence gives", file=sys.stderr)
-        print("run tpo evidence" if old else "up to date")
+            print(f"{path} is out of date", file=sys.stderr)
+        print("generate again with: tpo evidence" if old else "up to date")
         return 1 if old else 0
     if args.folders:
         add(docs, args.folders)
@@ -47,25 +56,25 @@ def main(args: argparse.Namespace) -> int:
 
 
 def add(docs: Path, folders: list[str]) -> None:
-    """Put the finished runs of the folders to the evidence; say how far each study is."""
+    """Add the finished runs of the folders to the evidence, and print how many runs are left out."""
     from tpo.reports import comparisons, evidence, publish
     from tpo.reports.gather import gather
 
     folder = publish.folder_of(docs)
-    compared = [one for one in folders if comparisons.holds_one(one)]
+    compared = [one for one in folders if comparisons.is_comparison(one)]
     for one in compared:
         _add_comparison(folder, one)
     folders = [one for one in folders if one not in compared]
     if not folders:
         return
     before = [folder] if evidence.files(folder) else []
-    records = gather([*before, *folders])
-    for path in evidence.write(folder, records):
+    results = gather([*before, *folders])
+    for path in evidence.write(folder, results):
         print(path)
-    for record in records:
-        left = sum(not part.done for part in record.parts)
+    for result in results:
+        left = sum(not cell.done for cell in result.cells)
         if left:
-            print(f"{record.study.name}: {left} runs are not finished, and left out")
+            print(f"{result.study.name}: left out {left} runs that are not finished")
 
 
 def _add_comparison(folder: Path, compared: str) -> None:
@@ -77,8 +86,6 @@ def _add_comparison(folder: Path, compared: str) -> None:
     progress = found["progress"]
     left = progress["cells"] - progress["cells_done"]
     if left:
-        print(
-            f"{compared}: {left} of {progress['cells']} runs are not finished, and it is left out"
-        )
+        print(f"{compared}: left out, {left} of {progress['cells']} runs are not finished")
     else:
         print(comparisons.keep(folder, found, slug(Path(compared).resolve().name)))

@@ -1,4 +1,4 @@
-"""Which extra of tpo brings a module that is missing, read from the installed package itself."""
+"""Which extra of tpo installs a missing module, according to the metadata of the installed package."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ import re
 from importlib.metadata import PackageNotFoundError, requires
 
 DISTRIBUTIONS = {"sklearn": "scikit-learn", "yaml": "pyyaml", "transfer_queue": "transferqueue"}
-"""Modules that are not called as what `pip install` takes."""
+"""Modules whose package on PyPI has another name."""
 PREFERRED = ("lab", "llm", "verl", "ray")
+"""If several extras have a module, the first of these is suggested."""
 
 
 def explained(error: ModuleNotFoundError, command: str) -> str:
-    """The error with the command that installs what is missing; as it is where that is known or unknown."""
+    """The error message, with the command that installs the module if an extra has it."""
     extra = extra_of((error.name or "").partition(".")[0], prefer=command)
     if extra is None or "pip install" in str(error):
         return str(error)
@@ -19,14 +20,14 @@ def explained(error: ModuleNotFoundError, command: str) -> str:
 
 
 def extra_of(module: str, prefer: str = "") -> str | None:
-    """The extra that a module belongs to; of several, `prefer` or else the first of PREFERRED."""
+    """The extra that installs a module: `prefer` if it does, else the first of PREFERRED."""
     name = DISTRIBUTIONS.get(module, module.replace("_", "-")).lower()
     found = [extra for extra, names in extras().items() if name in names]
     return next((one for one in (prefer, *PREFERRED) if one in found), None)
 
 
 def extras() -> dict[str, set[str]]:
-    """The packages that each extra asks for, in lower case."""
+    """The packages of each extra, in lower case."""
     try:
         lines = requires("tpo") or []
     except PackageNotFoundError:

@@ -1,4 +1,4 @@
-"""`tpo report`: tables beside the published numbers, figures, verdicts and a playground in one HTML file."""
+"""`tpo report`: figures, tables beside the published numbers, verdicts and a playground in one HTML file."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from tpo import reports
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """`tpo report`"""
     command = commands.add_parser(
-        "report", help="figures, tables beside the published numbers, verdicts: one HTML file"
+        "report", help="write results as one HTML file: figures, tables, verdicts, a playground"
     )
     command.add_argument(
         "folders",
         nargs="*",
         metavar="DIR",
-        help="as `tpo run --out DIR` or `tpo train --compare` wrote; or docs/evidence",
+        help="folder that `tpo run --out DIR` or `tpo train --compare` wrote; or docs/evidence",
     )
-    command.add_argument("--out", metavar="FILE", help="the HTML file (DIR/report.html)")
-    command.add_argument("--open", action="store_true", help="show it in the browser")
+    command.add_argument("--out", metavar="FILE", help="the HTML file (default DIR/report.html)")
+    command.add_argument("--open", action="store_true", help="open the report in the browser")
     command.add_argument(
-        "--playground", action="store_true", help="the playground alone, which needs no runs"
+        "--playground", action="store_true", help="only the playground, which needs no runs"
     )
     command.set_defaults(run=main)
 
 
 def main(args: argparse.Namespace) -> int:
-    """Write the report, say where it is, open it if asked."""
+    """Write the report, print its path, open it with --open."""
     out = Path(args.out) if args.out else None
     if args.playground:
         page = reports.write_playground(out or Path("playground.html"))
@@ -39,21 +39,21 @@ def main(args: argparse.Namespace) -> int:
         print(f"{page}\n{page.with_suffix('.md')}")
     else:
         raise ValueError(
-            "report needs DIR, the folder that `tpo run STUDY --out DIR` wrote to; "
-            "or --playground for the playground alone"
+            "report needs DIR, the folder that `tpo run STUDY --out DIR` wrote; "
+            "or --playground for only the playground"
         )
     if args.open and not webbrowser.open(page.resolve().as_uri()):
-        print("no browser could be started: open the file by hand")
+        print("no browser could be started: open the file yourself")
     return 0
 
 
 def _write(folders: list[Path], out: Path | None) -> Path:
-    """Stores and evidence, then comparisons of language models."""
+    """The report of studies (stores and evidence), then of comparisons of language models."""
     from tpo.llm.comparison.summary import summary
-    from tpo.reports.comparisons import holds_one
+    from tpo.reports.comparisons import is_comparison
     from tpo.reports.summary import summarise
 
-    compared = [folder for folder in folders if holds_one(folder)]
+    compared = [folder for folder in folders if is_comparison(folder)]
     stores = [folder for folder in folders if folder not in compared]
     found = [*(summarise(*stores) if stores else []), *map(summary, compared)]
     return reports.write_studies(found, out or folders[0] / "report.html")

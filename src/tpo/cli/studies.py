@@ -1,4 +1,4 @@
-"""`tpo studies`: every study with its source, its size and its estimated time on this machine."""
+"""`tpo studies`: every study with its source, its number of runs and its estimated time on this machine."""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ import argparse
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """`tpo studies`"""
     command = commands.add_parser(
-        "studies", help="list the studies (figures and tables), with their estimated time here"
+        "studies",
+        help="list the studies (figures and tables of the paper), with their estimated time",
     )
-    command.add_argument("study", nargs="?", help="a study to describe in full")
+    command.add_argument("study", nargs="?", help="describe this study in detail")
     command.set_defaults(run=main)
 
 
 def main(args: argparse.Namespace) -> int:
-    """Print the list, or one study in full."""
+    """Print the list, or one study in detail."""
     from tpo.lab import studies
 
     if args.study:
@@ -26,7 +27,7 @@ def main(args: argparse.Namespace) -> int:
 
 
 def listing(names: list[str]) -> None:
-    """A row per study: its runs, each over all seeds, and the estimated time at each scale."""
+    """A row per study: the runs (each with all seeds) and the estimated time at each scale."""
     from rich.console import Console
     from rich.table import Table
 
@@ -48,11 +49,11 @@ def listing(names: list[str]) -> None:
         counts = "/".join(str(cost.runs(study, scale)) for scale in studies.SCALES)
         table.add_row(name, study.source, counts, *sizes)
     Console().print(table)
-    print("describe one: tpo studies STUDY. Run it: tpo run STUDY --scale quick")
+    print("Details: tpo studies STUDY. Run one: tpo run STUDY --scale quick")
 
 
 def describe(name: str) -> None:
-    """What a study runs, over which grid, and what it claims."""
+    """Print a study's methods, grid, settings, claims and scales."""
     from tpo.lab import studies
     from tpo.lab.studies import cost
     from tpo.lab.studies.method_specs import label

@@ -1,4 +1,4 @@
-"""The display of studies: a line per running job, then a table and verdicts."""
+"""The terminal display of studies: a line per running job, then a table and verdicts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def last_error(curves: Mapping[str, np.ndarray]) -> float:
-    """The newest mean error: on held-out contexts if measured, else of the training rollouts."""
+    """The latest mean error: on held-out contexts if measured, else of the training rollouts."""
     for name in ("test_error", "error_after", "expected_error", "error"):
         y = curves.get(name)
         if y is not None:
@@ -29,7 +29,7 @@ def last_error(curves: Mapping[str, np.ndarray]) -> float:
 
 @contextmanager
 def watching(jobs: int) -> Iterator[Watcher]:
-    """A bar for all jobs and one for each that runs, on stderr; a line for every job that ends."""
+    """Progress bars on stderr, one for all jobs and one per running job; a line for each finished job."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
     from rich.progress import Progress as Bars
@@ -66,7 +66,7 @@ def watching(jobs: int) -> Iterator[Watcher]:
 
 @dataclass
 class Running:
-    """A job that runs: its bar, its start, its newest error."""
+    """A running job: its bar, its start, its latest error."""
 
     bar: Any
     began: float
@@ -74,19 +74,19 @@ class Running:
 
     @property
     def words(self) -> tuple[str, float]:
-        """Its newest error as text, and its seconds so far."""
+        """Its latest error as text, and its seconds so far."""
         known = "done" if np.isnan(self.error) else f"error {self.error:.3f}"
         return known, time.monotonic() - self.began
 
 
 HEADINGS = {
-    "metric": "metric", "published": "published", "ours": "ours", "last100": "late",
+    "metric": "metric", "published": "published", "ours": "ours", "last100": "last 100",
     "median": "median", "iqm": "IQM [95%]", "solved": "solved", "steps_to_threshold": "steps",
 }  # fmt: skip
 
 
 def show(summary: Mapping[str, Any]) -> None:
-    """A study's table and verdicts on the terminal."""
+    """Print a study's table and verdicts."""
     from rich.console import Console
     from rich.markup import escape
     from rich.table import Table
@@ -116,7 +116,7 @@ def show(summary: Mapping[str, Any]) -> None:
 
 
 def _filled(row: Mapping[str, Any]) -> dict[str, Any]:
-    """The row with its interval and its solved seeds in words."""
+    """The row with its interval and its solved seeds as text."""
     found = dict(row)
     if row.get("iqm_low") is not None:
         found["iqm"] = f"{row['iqm']:.2g} [{row['iqm_low']:.2g}, {row['iqm_high']:.2g}]"
@@ -133,14 +133,14 @@ def _caption(summary: Mapping[str, Any], metrics: list[str]) -> str:
         words.append(f"{'published and ours' if both else 'ours'}: {metrics[0]}, mean over seeds")
     if any(row.get("solved") is not None for row in summary["table"]["rows"]):
         words.append("median and interquartile mean of the final error in percent")
-        words.append("late: the error over the last 100 episodes (a tenth of shorter runs)")
+        words.append("last 100: the error over the last 100 episodes (a tenth of shorter runs)")
         if summary["verdicts"]:
             words[-1] += ", which verdicts use"
     return "; ".join(words)
 
 
 def cell_text(value: Any) -> str:
-    """A value as a table shows it: three significant digits, a dash for a missing value."""
+    """A value as text: three significant digits, a dash for a missing value."""
     if value is None:
         return "–"
     if isinstance(value, float):

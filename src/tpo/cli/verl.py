@@ -1,4 +1,4 @@
-"""`tpo verl`: a recipe of the paper, or any config, on verl: data, then verl's own command."""
+"""`tpo verl`: train one of the paper's recipes on verl: write the data, then run verl's command."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     """`tpo verl`"""
     command = commands.add_parser(
         "verl",
-        help="train on verl: one of the paper's recipes, data included",
-        description="Writes the data as Parquet where it is missing, then runs verl's own command.",
+        help="train one of the paper's recipes with verl",
+        description="Writes the data of the recipe as Parquet files if they are missing, then runs verl.",
     )
     command.add_argument("recipe", help=f"one of {', '.join(RECIPES)}")
-    command.add_argument("overrides", nargs="*", help="verl's options, as key=value")
-    command.add_argument("--data", default="tpo-data", help="folder of the data (tpo-data)")
+    command.add_argument("overrides", nargs="*", help="options of verl, as key=value")
+    command.add_argument("--data", default="tpo-data", help="folder of the data (default tpo-data)")
     command.add_argument("--task", help="make the data from another task, such as gsm8k:FOLDER")
-    command.add_argument("--only-data", action="store_true", help="write the data and stop")
-    command.add_argument("--dry-run", action="store_true", help="print verl's command and stop")
+    command.add_argument("--only-data", action="store_true", help="write the data and exit")
+    command.add_argument("--dry-run", action="store_true", help="print verl's command and exit")
     command.set_defaults(run=main)
 
 
 def main(args: argparse.Namespace) -> int:
-    """Write what is missing, then run verl; its exit status."""
+    """Write missing data, then run verl and return its exit status."""
     if args.recipe not in RECIPES:
         raise ValueError(f"unknown recipe {args.recipe!r}. Valid names: {', '.join(RECIPES)}")
     for override in args.overrides:
         if "=" not in override:
-            raise ValueError(f"{override!r} is no option of verl's: write key=value")
+            raise ValueError(f"{override!r} is not an option of verl: write key=value")
     folder = Path(args.data).absolute() / args.recipe
     command = verl_command(args.recipe, folder, args.overrides)
     if args.dry_run:
@@ -53,7 +53,7 @@ def main(args: argparse.Namespace) -> int:
 
 
 def verl_command(recipe: str, folder: Path, overrides: list[str]) -> list[str]:
-    """verl's own command line for a recipe; later options win."""
+    """verl's command line for a recipe; overrides come last and win."""
     return [
         sys.executable,
         *("-m", "verl.trainer.main_ppo"),
@@ -70,6 +70,6 @@ def _need_verl() -> None:
     missing = [name for name in PARTS["verl"] if installed(name) is None]
     if missing:
         raise ModuleNotFoundError(
-            f"tpo verl needs {', '.join(missing)}: pip install 'tpo[verl]', in an environment of its own",
+            f"tpo verl needs {', '.join(missing)}: pip install 'tpo[verl]', in a separate environment",
             name=missing[0],
         )

@@ -12,19 +12,17 @@ from tpo.storage.files import write_text
 
 
 def write(*folders: Path, out: Path | None = None) -> Path:
-    """Write the report of stores and evidence and return the HTML file's path; the Markdown has its stem.
+    """Write the report of stores and evidence as HTML and Markdown, and return the path of the HTML file.
 
-    A half-finished store gives a report that says how far it is; one without a study an error that says
-    what to run.
-    out: the HTML file; `report.html` in the first folder without it.
+    The report of an unfinished study shows its progress. A store without a study is an error.
+    out: the HTML file, by default `report.html` in the first folder; the Markdown file is beside it.
     """
-
     out = Path(folders[0]) / "report.html" if out is None else Path(out)
     return write_studies(summarise(*folders), out)
 
 
 def write_studies(studies: list[dict[str, Any]], out: Path) -> Path:
-    """`write` for summaries that are at hand: dicts as `tpo.reports.summary.summarise` returns them."""
+    """`write` for given summaries: dicts as `tpo.reports.summary.summarise` returns them."""
     _replace(out, page.report(studies))
     _replace(out.with_suffix(".md"), report_page.report(studies))
     return out
@@ -37,7 +35,7 @@ def write_playground(out: Path) -> Path:
 
 
 def _replace(path: Path, text: str) -> None:
-    """Write the file; a folder of that name is no place for it."""
+    """Write the file; an existing folder of that name is an error."""
     if path.is_dir():
         raise ValueError(f"{path} is a folder, expected the name of a file such as report.html")
     write_text(path, text)

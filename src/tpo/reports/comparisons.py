@@ -1,7 +1,7 @@
-"""Comparisons of language models: what is kept of `tpo train --compare DIR` in FOLDER/llm, one JSON file each.
+"""Comparisons of language models, as `tpo train --compare DIR` made them: one JSON file each in FOLDER/llm.
 
-A file is the comparison's summary as the report takes it, with short numbers. The numbers of its runs stand
-beside those that were published for the same task and model.
+A file holds the summary of a comparison, with numbers rounded to a few digits. Older files use former names of
+options; `read` gives the current ones.
 """
 
 from __future__ import annotations
@@ -17,22 +17,28 @@ from tpo.lab.studies.published import Published
 from tpo.reports.page_data import plain
 from tpo.reports.tables import Ours
 from tpo.storage.files import read_json, write_text
+from tpo.storage.former_names import (
+    FORMER_OPTIONS,
+    current_command,
+    current_method,
+    current_options,
+)
 
 MODELS = {"DeepSeek-R1-Distill-Qwen-1.5B": "R1-Distill-1.5B"}
 TASKS = {"gsm8k": "GSM8K", "gym:graph_color": "graph_color"}
-"""How the paper calls them."""
+"""The paper's names for tasks and models."""
 
 
-def holds_one(folder: str | Path) -> bool:
+def is_comparison(folder: str | Path) -> bool:
     """Whether this is a folder of `tpo train --compare`."""
     return (Path(folder) / "comparison.json").is_file()
 
 
 def keep(folder: Path, summary: Mapping[str, Any], name: str) -> Path:
-    """Write a finished comparison to the evidence; an earlier one of that name is replaced."""
+    """Write a finished comparison to the evidence; it replaces an earlier one of the same name."""
     text = json.dumps(plain(summary), separators=(",", ":"))
     for word in (summary["settings"]["model"], summary["settings"]["task"].removeprefix("gsm8k:")):
-        if word[:1] in "./~":  # a place on the machine that it ran on
+        if word[:1] in "./~":  # a path on the machine of the run
             text = text.replace(word, Path(word).name)
     path = folder / "llm" / f"{name}.json"
     write_text(path, text + "\n")
@@ -40,12 +46,35 @@ def keep(folder: Path, summary: Mapping[str, Any], name: str) -> Path:
 
 
 def read(folder: Path) -> dict[str, dict[str, Any]]:
-    """Every comparison that is kept, by name."""
-    return {path.stem: read_json(path) for path in sorted((folder / "llm").glob("*.json"))}
+    """Every comparison in the evidence, by name, with current names of options."""
+    return {path.stem: current(read_json(path)) for path in sorted((folder / "llm").glob("*.json"))}
+
+
+def current(summary: Mapping[str, Any]) -> dict[str, Any]:
+    """The summary with current names of options in its settings, methods, labels, claims and command."""
+    found: dict[str, Any] = _renamed(summary)
+    found["settings"] = current_options(found["settings"])
+    found["command"] = current_command(found["command"])
+    if tuning := found.get("tuning"):
+        option = tuning["option"]
+        found["tuning"] = {**tuning, "option": FORMER_OPTIONS.get(option, option)}
+    return found
+
+
+def _renamed(value: Any) -> Any:
+    """Every text in it with current names of options."""
+    if isinstance(value, str):
+        return current_method(value)
+    if isinstance(value, Mapping):
+        return {key: _renamed(one) for key, one in value.items()}
+    if isinstance(value, list):
+        return [_renamed(one) for one in value]
+    return value
 
 
 def row(number: Published, kept: Iterable[Mapping[str, Any]]) -> dict[str, Any] | None:
-    """The row of a table for a published number; None where no comparison has it."""
+    """The row of a table for a published number; None if no comparison has it."""
+
     for summary in kept:
         if _place(summary["settings"]) != dict(number.coords):
             continue

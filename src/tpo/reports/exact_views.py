@@ -10,21 +10,20 @@ import numpy as np
 from tpo.lab.studies.method_specs import label as named
 from tpo.lab.studies.published import Published, published_numbers
 from tpo.lab.studies.study import Study
-from tpo.reports.load import Loaded
+from tpo.reports.load import CellResult
 from tpo.reports.tables import Ours, agreement, columns
 from tpo.stats.intervals import interval, iqm, standard_error
 from tpo.stats.verdicts import MethodResult, verdict
 from tpo.storage.numbers import number, plain
 
-View = Callable[["Study", Sequence[Loaded]], dict[str, Any]]
+View = Callable[["Study", Sequence[CellResult]], dict[str, Any]]
 
 
-def talk(study: Study, parts: Sequence[Loaded]) -> dict[str, Any]:
+def talk(study: Study, cells: Sequence[CellResult]) -> dict[str, Any]:
     """Bars of the three diagnostics, arrows on the simplex, and the published numbers beside ours."""
-
-    if not parts[0].done:
+    if not cells[0].done:
         return _nothing()
-    found = parts[0].arrays
+    found = cells[0].arrays
     methods = [named(name) for name in ("ce", "pg", "dg", "grpo", "tpo")]
     share = [
         {"label": "coefficient", "x": methods, "y": plain(found["share_coefficient"])},
@@ -33,15 +32,15 @@ def talk(study: Study, parts: Sequence[Loaded]) -> dict[str, Any]:
     candidates = [f"p = {p:g}, {'right' if r else 'wrong'}"
                   for p, r in zip(found["rare_p"], found["rare_rewards"], strict=True)]  # fmt: skip
     sizes = [f"K = {k:.0f}" for k in found["wall_sizes"]]
-    wall = [
-        {"label": "clipped ratio", "x": sizes, "y": plain(found["wall_clipped"])},
+    bounds = [
+        {"label": "clip bound", "x": sizes, "y": plain(found["wall_clipped"])},
         {"label": "TPO target", "x": sizes, "y": plain(found["wall_target"])},
     ]
     panels = [
-        _bars("Easy prompt over hard prompt", "times louder", share),
+        _bars("Update of the easy prompt relative to the hard prompt", "ratio", share),
         _bars("Push on each candidate", "q - p_old",
               [{"label": "TPO", "x": candidates, "y": plain(found["rare"])}]),
-        _bars("Where a success of p = 0.01 may go", "probability", wall),
+        _bars("Clip bound and TPO target of a success of p = 0.01", "probability", bounds),
         _simplex(found),
     ]  # fmt: skip
     table = _talk_rows(study, found)
@@ -63,14 +62,13 @@ def _simplex(found: Mapping[str, np.ndarray]) -> dict[str, Any]:
             ("simplex_target", "TPO target"), ("simplex_tpo", "TPO step"), ("simplex_grpo", "GRPO step"),
         )
     ]  # fmt: skip
-    title = "Three candidates, the first is right: where one update goes"
+    title = "One update, three candidates of which the first is right"
     corners = ["right", "wrong", "wrong"]
     return {"title": title, "kind": "simplex", "coords": {}, "corners": corners, "series": series}
 
 
 def _talk_rows(study: Study, found: Mapping[str, np.ndarray]) -> list[dict[str, Any]]:
     """A row per published number, with the exact one."""
-
     order = ("ce", "pg", "dg", "grpo", "tpo")
     ours = {
         "easy/hard coefficient": dict(zip(order, found["share_coefficient"], strict=True)),
@@ -89,51 +87,51 @@ def _talk_rows(study: Study, found: Mapping[str, np.ndarray]) -> list[dict[str, 
     ]  # fmt: skip
 
 
-def mechanism(study: Study, parts: Sequence[Loaded]) -> dict[str, Any]:
-    """Surplus gain by concentration of the wrong mass, one series per method."""
+def mechanism(study: Study, cells: Sequence[CellResult]) -> dict[str, Any]:
+    """Surplus gain by concentration of the wrong probability mass, one series per method."""
 
-    done = [part for part in parts if part.done]
+    done = [cell for cell in cells if cell.done]
     if not done:
         return _nothing()
     series, table = [], []
-    for part in done:
-        surplus = part.arrays["surplus"]
+    for cell in done:
+        surplus = cell.arrays["surplus"]
         bins = [f"{low:g} to {low + 0.25:g}" for low in (0, 0.25, 0.5, 0.75)]
         filled = [x[~np.isnan(x)] for x in surplus.T]
         mean = [x.mean() if len(x) else np.nan for x in filled]
         error = [float(standard_error(x)) for x in filled]
-        series.append({"label": part.label, "x": bins, "y": plain(mean), "se": plain(error)})
-        known = [p for p in published_numbers() if p.fits(study.name, part.coords, part.method)]
-        table.append(_surplus_row(part, known[0] if known else None))
-    title = "Gain in p(right) beyond the symmetric surrogate, by concentration of the wrong mass"
-    outcomes = [_surplus_outcome(part) for part in done]
-    verdicts = [verdict(claim, outcomes) for claim in study.claims]
+        series.append({"label": cell.label, "x": bins, "y": plain(mean), "se": plain(error)})
+        known = [p for p in published_numbers() if p.fits(study.name, cell.coords, cell.method)]
+        table.append(_surplus_row(cell, known[0] if known else None))
+    title = "Gain in p(right) beyond the symmetric surrogate, by concentration of the wrong probability mass"
+    evaluated = [_evaluated(cell) for cell in done]
+    verdicts = [verdict(claim, evaluated) for claim in study.claims]
     panels = [_bars(title, "surplus gain", series)]
     return {"panels": panels, "table": _table(table), "profiles": [], "verdicts": verdicts}
 
 
-def _top(part: Loaded) -> np.ndarray:
+def _top(cell: CellResult) -> np.ndarray:
     """[seeds] the surplus in the most concentrated bin, NaN where a seed has no examples there."""
-    return part.arrays["surplus"][:, -1]
+    return cell.arrays["surplus"][:, -1]
 
 
-def _largest(part: Loaded) -> np.ndarray:
-    """[seeds] the largest surplus of any bin that has examples."""
-    return np.asarray(np.nanmax(part.arrays["surplus"], axis=-1))
+def _largest(cell: CellResult) -> np.ndarray:
+    """[seeds] the largest surplus over bins with examples."""
+    return np.asarray(np.nanmax(cell.arrays["surplus"], axis=-1))
 
 
-def _growth(part: Loaded) -> np.ndarray:
+def _growth(cell: CellResult) -> np.ndarray:
     """[seeds] the smallest rise of the surplus from one bin to the next, of bins with examples."""
-    return np.array([np.diff(x[~np.isnan(x)]).min(initial=np.inf) for x in part.arrays["surplus"]])
+    return np.array([np.diff(x[~np.isnan(x)]).min(initial=np.inf) for x in cell.arrays["surplus"]])
 
 
-def _surplus_row(part: Loaded, published: Published | None) -> dict[str, Any]:
-    top = _top(part)
+def _surplus_row(cell: CellResult, published: Published | None) -> dict[str, Any]:
+    top = _top(cell)
     top = top[~np.isnan(top)]
     row = {
-        "coords": dict(part.coords), "method": part.label, "metric": "surplus gain, top bin",
-        "published": published and published.value, "n": len(top), "done": part.done,
-        "device": part.origin.get("device"),
+        "coords": dict(cell.coords), "method": cell.label, "metric": "surplus gain, top bin",
+        "published": published and published.value, "n": len(top), "done": cell.done,
+        "device": cell.origin.get("device"),
     }  # fmt: skip
     if not len(top):
         return row
@@ -145,10 +143,10 @@ def _surplus_row(part: Loaded, published: Published | None) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _surplus_outcome(part: Loaded) -> MethodResult:
+def _evaluated(cell: CellResult) -> MethodResult:
     measured = {"surplus": _top, "largest surplus": _largest, "smallest growth": _growth}
     return MethodResult(
-        part.coords, part.method, part.label, part.done, lambda metric: measured[metric](part)
+        cell.coords, cell.method, cell.label, cell.done, lambda metric: measured[metric](cell)
     )
 
 

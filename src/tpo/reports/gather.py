@@ -1,4 +1,4 @@
-"""What several folders know of each study: stores of runs and folders of evidence, put together."""
+"""Results of studies from several folders, stores of runs and folders of evidence, merged by study."""
 
 from __future__ import annotations
 
@@ -14,75 +14,79 @@ from tpo.lab.studies import manifest
 from tpo.lab.studies.method_specs import fitting_objectives
 from tpo.lab.studies.study import Study
 from tpo.reports import evidence
-from tpo.reports.load import Loaded, Record, load
+from tpo.reports.load import CellResult, StudyResult, load
 from tpo.storage.store import Store
 
 
-def gather(folders: Sequence[str | Path]) -> list[Record]:
-    """A record per study, in the order of `tpo studies`.
+def gather(folders: Sequence[str | Path]) -> list[StudyResult]:
+    """A result per study, in the order of `tpo studies`.
 
-    Where folders have the same part, a finished one is taken before an unfinished, then the one with
-    more seeds, then the one of the later folder. A run that another study has finished counts here too.
+    If several folders have a cell, a finished one wins over an unfinished one, then the one with more seeds,
+    then the one of the later folder. A run that is finished in another study counts in this one too.
     """
-
-    found: dict[str, tuple[Record, Path]] = {}
+    found: dict[str, tuple[StudyResult, Path]] = {}
     for folder in map(Path, folders):
-        for record in _records(folder):
-            name = record.study.name
+        for result in _read(folder):
+            name = result.study.name
             if name in found:
-                record = _joined(*found[name], record, folder)
-            found[name] = record, folder
+                result = _joined(*found[name], result, folder)
+            found[name] = result, folder
     return shared([found[name][0] for name in studies.list_studies() if name in found])
 
 
-def shared(records: Sequence[Record]) -> list[Record]:
-    """With the unfinished parts whose run (its key), measured alike, is finished in another study."""
+def shared(results: Sequence[StudyResult]) -> list[StudyResult]:
+    """The results, with unfinished cells taken from other studies that finished the same run.
 
-    def name(record: Record, part: Loaded) -> tuple[object, ...]:
-        study = record.study
-        return part.key, study.threshold, *(measure.key for measure in study.measures)
+    The same run has the same key, threshold and measures.
+    """
 
-    done = {name(r, part): part for r in records for part in r.parts if part.done}
+    def name(result: StudyResult, cell: CellResult) -> tuple[object, ...]:
+        study = result.study
+        return cell.key, study.threshold, *(measure.key for measure in study.measures)
 
-    def known(record: Record, part: Loaded) -> Loaded:
-        found = None if part.done else done.get(name(record, part))
+    done = {name(r, cell): cell for r in results for cell in r.cells if cell.done}
+
+    def known(result: StudyResult, cell: CellResult) -> CellResult:
+        found = None if cell.done else done.get(name(result, cell))
         if found is None:
-            return part
-        return replace(found, coords=part.coords, method=part.method, label=part.label)
+            return cell
+        return replace(found, coords=cell.coords, method=cell.method, label=cell.label)
 
-    return [replace(r, parts=tuple(known(r, part) for part in r.parts)) for r in records]
+    return [replace(r, cells=tuple(known(r, cell) for cell in r.cells)) for r in results]
 
 
-def _records(folder: Path) -> list[Record]:
+def _read(folder: Path) -> list[StudyResult]:
     if not (folder / "store.json").is_file() and evidence.files(folder):
         return evidence.read(folder)
 
     manifests = [m for m in manifest.read_all(folder) if m.name in studies.list_studies()]
     store = Store(folder)
     return [
-        Record(study, found, tuple(load(store, p, study, found.provenance) for p in found.parts))
+        StudyResult(
+            study, found, tuple(load(store, p, study, found.provenance) for p in found.parts)
+        )
         for found in manifests
         for study in [studies.get_study(found.name)]
     ]
 
 
-def _joined(old: Record, there: Path, new: Record, here: Path) -> Record:
+def _joined(old: StudyResult, there: Path, new: StudyResult, here: Path) -> StudyResult:
     if old.manifest.scale != new.manifest.scale:
         raise ValueError(
             f"{old.study.name} is at scale {old.manifest.scale} in {there} and at scale "
-            f"{new.manifest.scale} in {here}: leave one of them out"
+            f"{new.manifest.scale} in {here}: leave out one of the two folders"
         )
-    parts = {part.place: part for part in old.parts}
-    for part in new.parts:
-        before = parts.get(part.place)
-        if before is None or (part.done, part.seeds) >= (before.done, before.seeds):
-            parts[part.place] = part
+    cells = {cell.place: cell for cell in old.cells}
+    for cell in new.cells:
+        before = cells.get(cell.place)
+        if before is None or (cell.done, cell.seeds) >= (before.done, before.seeds):
+            cells[cell.place] = cell
     seeds = max(old.manifest.seeds, new.manifest.seeds)
-    return replace(new, manifest=replace(new.manifest, seeds=seeds), parts=tuple(parts.values()))
+    return replace(new, manifest=replace(new.manifest, seeds=seeds), cells=tuple(cells.values()))
 
 
 def combined(origins: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """One mapping of them all: a value where they agree, a list of the values where they differ."""
+    """One mapping for all: the value of a key if they agree, else the list of values."""
     found: dict[str, Any] = {}
     for key in dict.fromkeys(key for origin in origins for key in origin):
         values = {json.dumps(origin[key]): origin[key] for origin in origins if key in origin}
@@ -90,28 +94,27 @@ def combined(origins: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def command(record: Record) -> str:
-    """What runs these parts again; parts with another number of seeds than the scale's on their own."""
-    study, scale = record.study, record.manifest.scale
-    size, asked = study.scale(scale), record.manifest.seeds
-    by_seeds: dict[int, list[Loaded]] = {}
-    for part in record.parts:
-        usual = size.settings_at(study, part.coords)["seeds"] if part.seeds else size.seeds
-        seeds = part.seeds or asked
-        by_seeds.setdefault(0 if seeds == usual else seeds, []).append(part)
-    return " && ".join(_command(study, scale, n, parts) for n, parts in sorted(by_seeds.items()))
+def command(result: StudyResult) -> str:
+    """The command that repeats these cells; one command for each number of seeds other than the scale's."""
+    study, scale = result.study, result.manifest.scale
+    size, asked = study.scale(scale), result.manifest.seeds
+    by_seeds: dict[int, list[CellResult]] = {}
+    for cell in result.cells:
+        usual = size.settings_at(study, cell.coords)["seeds"] if cell.seeds else size.seeds
+        seeds = cell.seeds or asked
+        by_seeds.setdefault(0 if seeds == usual else seeds, []).append(cell)
+    return " && ".join(_command(study, scale, n, cells) for n, cells in sorted(by_seeds.items()))
 
 
-def _command(study: Study, scale: str, seeds: int, parts: Sequence[Loaded]) -> str:
-
+def _command(study: Study, scale: str, seeds: int, cells: Sequence[CellResult]) -> str:
     size = study.scale(scale)
     words = ["tpo", "run", study.name, "--scale", scale]
     words += ["--seeds", str(seeds)] if seeds else []
-    methods = list(dict.fromkeys(part.method for part in parts))
+    methods = list(dict.fromkeys(cell.method for cell in cells))
     if set(methods) != set(size.methods or study.methods or fitting_objectives()):
         words += ["--methods", ",".join(methods)]
     for axis, values in {**study.grid, **size.grid}.items():
-        used = list(dict.fromkeys(str(part.coords[axis]) for part in parts))
+        used = list(dict.fromkeys(str(cell.coords[axis]) for cell in cells))
         if set(used) != set(map(str, values)):
             words += ["--only", f"{axis}={','.join(used)}"]
     return shlex.join(words)

@@ -1,4 +1,4 @@
-"""Loaded: one part of a study as it is known now, finished or not, and the record of a whole study."""
+"""CellResult, one cell of a study as far as it has run, and StudyResult, all cells of a study."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ import numpy as np
 from tpo.lab.studies.manifest import Manifest, PlannedCell
 from tpo.lab.studies.published import published_numbers
 from tpo.lab.studies.study import Study
-from tpo.reports.series import Track, measured
+from tpo.reports.series import Series, measured
 from tpo.stats.verdicts import MethodResult
 from tpo.storage.files import read_json
 from tpo.storage.store import Curves, Store
 
 
 @dataclass(frozen=True)
-class Loaded:
-    """What is known of a part: of the finished run, else of its last checkpoint, else nothing.
+class CellResult:
+    """The results of a cell: of its finished run, else of its last checkpoint, else none.
 
-    seeds: how many have been run. tracks: one per measure of the study. arrays: the results of a study
-    that has no curves. origin: the code, versions, device and day of its run.
+    seeds: the number that was run. series: one per measure of the study. arrays: the results of a study
+    without curves. origin: code, versions, device and date of the run.
     """
 
     key: str
@@ -33,73 +33,74 @@ class Loaded:
     label: str
     done: bool
     seeds: int
-    tracks: Mapping[str, Track]
+    series: Mapping[str, Series]
     seconds: float = 0.0
     arrays: Curves = field(default_factory=dict)
     origin: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def place(self) -> str:
-        """Which point of the grid and which method, as text."""
+        """The point of the grid and the method, as text: what identifies a cell within its study."""
         return json.dumps([dict(self.coords), self.method], sort_keys=True)
 
-    def outcome(self, measure: str) -> MethodResult:
-        """What the verdicts see: "end" and "steps" of the measure, or the end of another one."""
+    def evaluated(self, measure: str) -> MethodResult:
+        """For verdicts: "end" and "steps" are those of `measure`; another metric is the end of its curve."""
 
         def values(metric: str) -> np.ndarray:
-            track = self.tracks[metric if metric not in ("end", "steps") else measure]
-            if metric == "steps" and track.steps is not None:
-                return np.minimum(track.steps.seeds, track.x[-1] + 1)
-            return track.end
+            series = self.series[metric if metric not in ("end", "steps") else measure]
+            if metric == "steps" and series.steps is not None:
+                return np.minimum(series.steps.seeds, series.x[-1] + 1)
+            return series.end
 
         return MethodResult(self.coords, self.method, self.label, self.done, values)
 
 
 @dataclass(frozen=True)
-class Record:
-    """A study as it was asked for, and what is known of its parts."""
+class StudyResult:
+    """A study as it was requested, and the results of its cells so far."""
 
     study: Study
     manifest: Manifest
-    parts: tuple[Loaded, ...]
+    cells: tuple[CellResult, ...]
 
 
-def load(store: Store, part: PlannedCell, study: Study, asked: Mapping[str, Any]) -> Loaded:
-    """The part as the store has it; `asked` is the provenance of a run that noted none of its own."""
-    curves = store.curves(part.key)
+def load(
+    store: Store, cell: PlannedCell, study: Study, default_origin: Mapping[str, Any]
+) -> CellResult:
+    """The cell from the store; `default_origin` is the provenance of runs that did not write their own."""
+    curves = store.curves(cell.key)
     done = curves is not None
     if curves is None:
-        curves = store.so_far(part.key)
-    noted = read_json(store.folder / part.key / "cost.json") or {}
+        curves = store.so_far(cell.key)
+    cost = read_json(store.folder / cell.key / "cost.json") or {}
     drawn = study.view == "curves"
-    return Loaded(
-        part.key,
-        part.coords,
-        part.method,
-        part.label,
+    return CellResult(
+        cell.key,
+        cell.coords,
+        cell.method,
+        cell.label,
         done,
-        seeds_of(store.description(part.key), curves) if curves else 0,
-        tracks_of(study, curves) if drawn else {},
-        float(noted.get("seconds", 0)),
+        seeds_of(store.description(cell.key), curves) if curves else 0,
+        series_of(study, curves) if drawn else {},
+        float(cost.get("seconds", 0)),
         {} if drawn else curves,
-        noted.get("provenance") or asked,
+        cost.get("provenance") or default_origin,
     )
 
 
 def seeds_of(description: Mapping[str, Any], curves: Curves) -> int:
-    """Of a cell, the rows of its curves; of a computation, what it says, and 1 where it samples nothing."""
+    """The number of seeds: rows of the curves; for a computation what it declares, 1 if it samples nothing."""
     if "cell" in description:
         return len(next(iter(curves.values())))
     return int(description.get("seeds", 1))
 
 
-def tracks_of(study: Study, curves: Curves) -> dict[str, Track]:
-    """A track per measure of the study that has been measured; steps are counted on the first."""
-
+def series_of(study: Study, curves: Curves) -> dict[str, Series]:
+    """A series for each measure of the study that was measured; only the first has steps to the threshold."""
     metrics = [p.metric for p in published_numbers() if p.study == study.name]
     at = {int(named[1]) for metric in metrics if (named := re.search(r" at (\d+)$", metric))}
-    found: dict[str, Track] = {}
+    found: dict[str, Series] = {}
     for i, measure in enumerate(study.measures):
         if curve := measured(curves, measure.key):
-            found[measure.key] = Track.of(*curve, None if i else study.threshold, sorted(at))
+            found[measure.key] = Series.of(*curve, None if i else study.threshold, sorted(at))
     return found

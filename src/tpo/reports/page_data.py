@@ -1,4 +1,4 @@
-"""Summaries made fit for a page: finite and short numbers, a key and a look on every series."""
+"""Summaries prepared for a page: finite and short numbers, a key and CSS classes for every series."""
 
 from __future__ import annotations
 
@@ -7,26 +7,29 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from tpo.reports.styles import ALIASES, OWN, looks, slug
+from tpo.reports.styles import ALIASES, OWN, css_classes, slug
 
 DIGITS = 5
-"""Significant digits that are kept of a curve."""
+"""Significant digits of a curve's numbers."""
 
 
 def prepared(study: Mapping[str, Any]) -> dict[str, Any]:
-    """A copy of one study's summary with `key` and `look` on its series; `looks` where names have colours."""
+    """A copy of one study's summary in which series have a `key` and a `style`, their CSS classes.
+
+    Bars named after methods have `styles` instead, one for each bar.
+    """
     found: dict[str, Any] = plain(study)
     found.setdefault("panels", [])
-    classes = looks(_series_of(found))
+    classes = css_classes(_series_of(found))
     for panel in found["panels"]:
         panel.setdefault("series", [])
         for series in panel["series"]:
-            _dress(series, classes)
+            _add_style(series, classes)
         if panel.get("kind") == "bars" and len(panel["series"]) == 1:
-            _dress_bars(panel["series"][0])
-    found["looks"] = {s["key"]: s["look"] for panel in found["panels"] for s in panel["series"]}
+            _style_bars(panel["series"][0])
+    found["styles"] = {s["key"]: s["style"] for panel in found["panels"] for s in panel["series"]}
     for profile in found.get("profiles") or []:
-        _dress(profile, classes)
+        _add_style(profile, classes)
     return found
 
 
@@ -36,22 +39,22 @@ def _series_of(study: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
             yield str(series.get("method") or slug(series.get("label"))), str(series.get("label"))
 
 
-def _dress(series: dict[str, Any], classes: Mapping[str, str]) -> None:
+def _add_style(series: dict[str, Any], classes: Mapping[str, str]) -> None:
     series["key"] = str(series.get("label"))
-    series["look"] = classes[series["key"]]
+    series["style"] = classes[series["key"]]
 
 
-def _dress_bars(series: dict[str, Any]) -> None:
-    """One series of bars that are named after methods: each has the colour of its method."""
+def _style_bars(series: dict[str, Any]) -> None:
+    """Give each bar the colour of the method that it is named after; only if all are named so."""
     names = [str(name) for name in series.get("x", ())]
     if not all(slug(name) in {*OWN, *ALIASES} for name in names):
         return
-    classes = looks((slug(name), name) for name in names)
-    series["looks"] = [classes[name] for name in names]
+    classes = css_classes((slug(name), name) for name in names)
+    series["styles"] = [classes[name] for name in names]
 
 
 def plain(x: Any) -> Any:
-    """A deep copy in which every float is finite and short; NaN and infinities are None."""
+    """A deep copy with rounded floats, and None for NaN and infinities."""
     if isinstance(x, Mapping):
         return {str(key): plain(value) for key, value in x.items()}
     if isinstance(x, str):
@@ -64,7 +67,7 @@ def plain(x: Any) -> Any:
 
 
 def script_json(data: object) -> str:
-    """JSON that stands safely in a script element: nothing in it can end the element or open another."""
+    """JSON that is safe inside a script element: nothing in it can end the element or open another."""
     text = json.dumps(data, allow_nan=False, separators=(",", ":"))
     for character in "<>&":
         text = text.replace(character, f"\\u{ord(character):04x}")

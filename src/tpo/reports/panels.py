@@ -1,4 +1,4 @@
-"""Tracks as panels of plain numbers for a page."""
+"""Panels for a page: the series of a study as plain numbers."""
 
 from __future__ import annotations
 
@@ -6,38 +6,40 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tpo.lab.studies.study import Measure, Study
-from tpo.reports.load import Loaded
+from tpo.reports.load import CellResult
 from tpo.stats.intervals import standard_error
 from tpo.storage.numbers import plain
 
 
-def curve_panels(study: Study, parts: Sequence[Loaded]) -> list[dict[str, Any]]:
-    """A panel per point of the grid (less the axes drawn as series) and measure, then the sweep."""
+def curve_panels(study: Study, cells: Sequence[CellResult]) -> list[dict[str, Any]]:
+    """A panel per measure and point of the grid, then the sweep; some axes are drawn as series instead."""
     panels = []
-    for coords, members in grouped(study, parts):
+    for coords, members in grouped(study, cells):
         for measure in study.measures:
-            series = [s for part in members if (s := _series(study, part, measure))]
+            series = [s for cell in members if (s := _series(study, cell, measure))]
             if not series:
                 continue
             title = ", ".join(filter(None, [named(coords), _extra_title(study, measure)]))
             y = {"label": measure.label, "log": measure.log}
             panels.append({"title": title, "coords": coords, "y": y, "series": series})
     if study.sweep:
-        panels += sweep_panels(study, parts)
+        panels += sweep_panels(study, cells)
     return panels
 
 
-def grouped(study: Study, parts: Sequence[Loaded]) -> list[tuple[dict[str, Any], list[Loaded]]]:
+def grouped(
+    study: Study, cells: Sequence[CellResult]
+) -> list[tuple[dict[str, Any], list[CellResult]]]:
     """Parts by their coordinates, without the axes that are drawn as series."""
-    found: dict[str, tuple[dict[str, Any], list[Loaded]]] = {}
-    for part in parts:
-        coords = {k: v for k, v in part.coords.items() if k not in study.series}
-        found.setdefault(repr(coords), (coords, []))[1].append(part)
+    found: dict[str, tuple[dict[str, Any], list[CellResult]]] = {}
+    for cell in cells:
+        coords = {k: v for k, v in cell.coords.items() if k not in study.series}
+        found.setdefault(repr(coords), (coords, []))[1].append(cell)
     return list(found.values())
 
 
 def named(coords: Mapping[str, Any]) -> str:
-    """Coordinates in words."""
+    """Coordinates as text: `H = 7, prompt-matched`."""
     special = {"prompt": "prompt-matched", "interaction": "interaction-matched"}
     words = []
     for key, value in coords.items():
@@ -52,43 +54,41 @@ def _extra_title(study: Study, measure: Measure) -> str:
     return measure.label if len(study.measures) > 1 else ""
 
 
-def label_of(study: Study, part: Loaded) -> str:
+def label_of(study: Study, cell: CellResult) -> str:
     """The method, with the axes that are drawn as series."""
-    own = {k: v for k, v in part.coords.items() if k in study.series}
-    return ", ".join(filter(None, [part.label, named(own)]))
+    own = {k: v for k, v in cell.coords.items() if k in study.series}
+    return ", ".join(filter(None, [cell.label, named(own)]))
 
 
-def _series(study: Study, part: Loaded, measure: Measure) -> dict[str, Any] | None:
-    track = part.tracks.get(measure.key)
-    if track is None:
+def _series(study: Study, cell: CellResult, measure: Measure) -> dict[str, Any] | None:
+    series = cell.series.get(measure.key)
+    if series is None:
         return None
     return {
-        "method": part.method,
-        "label": label_of(study, part),
-        "x": [int(v) for v in track.x],
-        "mean": plain(track.mean),
-        "se": plain(track.se),
-        "median": plain(track.median),
-        "seeds": [] if track.curves is None else [plain(row) for row in track.curves],
-        "n": track.seeds,
-        "done": part.done,
+        "method": cell.method,
+        "label": label_of(study, cell),
+        "x": [int(v) for v in series.x],
+        "mean": plain(series.mean),
+        "se": plain(series.se),
+        "median": plain(series.median),
+        "seeds": [] if series.curves is None else [plain(row) for row in series.curves],
+        "n": series.seeds,
+        "done": cell.done,
     }
 
 
-def sweep_panels(study: Study, parts: Sequence[Loaded]) -> list[dict[str, Any]]:
-    """The end of the curves against one axis: a bar per value and method, a panel per rest."""
+def sweep_panels(study: Study, cells: Sequence[CellResult]) -> list[dict[str, Any]]:
+    """Final values against the sweep axis: bars per value and method, a panel per point of the other axes."""
     measure = study.measures[0]
-    rests: dict[str, tuple[dict[str, Any], dict[str, list[Loaded]]]] = {}
-    for part in parts:
-        if measure.key in part.tracks:
-            rest = {k: v for k, v in part.coords.items() if k != study.sweep}
+    rests: dict[str, tuple[dict[str, Any], dict[str, list[CellResult]]]] = {}
+    for cell in cells:
+        if measure.key in cell.series:
+            rest = {k: v for k, v in cell.coords.items() if k != study.sweep}
             by_label = rests.setdefault(repr(rest), (rest, {}))[1]
-            by_label.setdefault(part.label, []).append(part)
+            by_label.setdefault(cell.label, []).append(cell)
     panels = []
     for coords, by_label in rests.values():
-        title = ", ".join(
-            filter(None, [named(coords), f"{measure.label} at the end, by {study.sweep}"])
-        )
+        title = ", ".join(filter(None, [named(coords), f"final {measure.label} by {study.sweep}"]))
         series = [_bars(study, label, members) for label, members in by_label.items()]
         panels.append({"title": title, "kind": "bars", "coords": coords, "series": series,
                        "x": {"label": study.sweep},
@@ -96,11 +96,11 @@ def sweep_panels(study: Study, parts: Sequence[Loaded]) -> list[dict[str, Any]]:
     return panels
 
 
-def _bars(study: Study, label: str, members: Sequence[Loaded]) -> dict[str, Any]:
-    ends = [part.tracks[study.measures[0].key].end for part in members]
+def _bars(study: Study, label: str, members: Sequence[CellResult]) -> dict[str, Any]:
+    ends = [cell.series[study.measures[0].key].end for cell in members]
     return {
         "label": label,
-        "x": [str(part.coords[study.sweep]) for part in members],
+        "x": [str(cell.coords[study.sweep]) for cell in members],
         "y": plain([float(end.mean()) for end in ends]),
         "se": plain([float(standard_error(end)) for end in ends]),
     }

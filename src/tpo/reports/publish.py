@@ -1,4 +1,4 @@
-"""The files that are made of evidence: results.md, llm-results.md and figures in DOCS, the README's section."""
+"""The files that are generated from the evidence: results.md, llm-results.md, figures, the README's section."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tpo.reports import comparisons, evidence
 from tpo.reports.gather import gather
-from tpo.reports.load import Record
+from tpo.reports.load import StudyResult
 from tpo.reports.markdown import llm_page
 from tpo.reports.markdown.results_page import highlights, page, sections
 from tpo.reports.svg import llm_figure
@@ -19,15 +19,15 @@ BEGIN, END = "<!-- results: written by tpo evidence -->", "<!-- end of results -
 
 
 def folder_of(docs: Path) -> Path:
-    """Where the evidence lies."""
+    """The folder of the evidence."""
     return docs / "evidence"
 
 
-def made(docs: Path, records: Sequence[Record]) -> dict[Path, str]:
-    """Every file that follows from the evidence, with its text."""
+def made(docs: Path, results: Sequence[StudyResult]) -> dict[Path, str]:
+    """Every generated file, with its text."""
     folder = folder_of(docs)
     compared = comparisons.read(folder)
-    found = sections(records, notes(folder / "notes.md"), compared.values())
+    found = sections(results, notes(folder / "notes.md"), compared.values())
     remarks = notes(folder / "llm-notes.md")
     texts = {
         docs / "results.md": page(found),
@@ -35,33 +35,33 @@ def made(docs: Path, records: Sequence[Record]) -> dict[Path, str]:
     }
     for name, summary in compared.items():
         texts[docs / llm_page.picture(name)] = llm_figure.figure(summary).svg()
-    for record in records:
-        texts[docs / "figures" / f"{record.study.name}.svg"] = figure(record).svg()
+    for result in results:
+        texts[docs / "figures" / f"{result.study.name}.svg"] = figure(result).svg()
     readme = docs.parent / "README.md"
     if readme.is_file() and BEGIN in (text := readme.read_text(encoding="utf-8")):
         texts[readme] = _replaced(readme, text, highlights(found))
     return texts
 
 
-def write(docs: Path, records: Sequence[Record]) -> list[Path]:
-    """Write those that are not up to date; their paths."""
-    old = stale(docs, records)
+def write(docs: Path, results: Sequence[StudyResult]) -> list[Path]:
+    """Write the files that are not up to date, and return their paths."""
+    old = stale(docs, results)
     for path, text in old.items():
         write_text(path, text)
     return list(old)
 
 
-def stale(docs: Path, records: Sequence[Record]) -> dict[Path, str]:
-    """Those that are missing or differ from what the evidence gives, with what it gives."""
+def stale(docs: Path, results: Sequence[StudyResult]) -> dict[Path, str]:
+    """The files that are missing or out of date, with their current text."""
     return {
         path: text
-        for path, text in made(docs, records).items()
+        for path, text in made(docs, results).items()
         if not path.is_file() or path.read_text(encoding="utf-8") != text
     }
 
 
-def kept(docs: Path) -> list[Record]:
-    """The evidence that is there; a clear error where there is none."""
+def kept(docs: Path) -> list[StudyResult]:
+    """The results of the studies in the evidence; an error if there is no evidence at all."""
     folder = folder_of(docs)
     if not evidence.files(folder):
         if comparisons.read(folder):
@@ -70,12 +70,11 @@ def kept(docs: Path) -> list[Record]:
             f"{folder} holds no evidence: give the folder of finished runs, such as: "
             "tpo evidence results/full"
         )
-
     return gather([folder])
 
 
 def notes(path: Path) -> dict[str, str]:
-    """Remarks by study or comparison: the paragraphs under each `## NAME`; none where there is no such file."""
+    """Remarks by study or comparison: the paragraphs under each `## NAME` of a file; none without the file."""
     if not path.is_file():
         return {}
     _, *pieces = re.split(r"^## (\S+)\s*$", path.read_text(encoding="utf-8"), flags=re.MULTILINE)

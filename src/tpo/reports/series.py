@@ -1,7 +1,7 @@
-"""Track: one measure of a run, its curve thinned, and in full what tables and verdicts read of each seed.
+"""Series: one measure of a run as a thinned curve, with the per-seed numbers that tables and verdicts need.
 
-Tables, verdicts and figures see tracks only, so that what they show of a store and of the few kilobytes
-that are kept of it is the same.
+Tables, verdicts and figures read series only. So they show the same for a whole store as for the few kilobytes
+of it that are kept as evidence.
 """
 
 from __future__ import annotations
@@ -18,17 +18,19 @@ from tpo.storage.numbers import number, plain
 from tpo.storage.store import Curves
 
 POINTS = 120
-"""Most points of a thinned curve."""
+"""The maximum length of a thinned curve."""
 CURVES = ("mean", "se", "median", "iqm")
+"""Statistics over seeds, one value per point."""
 SEEDS = ("last", "end", "best")
+"""Numbers of a whole curve, one value per seed."""
 
 
 @dataclass(frozen=True)
 class Steps:
-    """When a curve first falls below a threshold, infinite for never.
+    """The first x at which a curve is below a threshold; infinite for never.
 
-    mean: of the mean over seeds, which is the paper's number; interval: where a repetition's would
-    fall; seeds: [seeds] each seed's own.
+    mean: of the mean over seeds, which is the paper's number. interval: the 95% range of `mean` in a
+    repetition. seeds: [seeds] of each seed.
     """
 
     mean: float
@@ -45,13 +47,13 @@ class Steps:
         return cls(mean, rerun_steps(x, y, threshold), seeds)
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values, None for never; no interval for a single seed."""
+        """Plain values; None for never, and for the interval of a single seed."""
         known = None if np.isnan(self.interval.low) else plain(self.interval)
         return {"mean": number(self.mean), "interval": known, "seeds": plain(self.seeds)}
 
     @classmethod
     def from_json(cls, found: Mapping[str, Any]) -> Steps:
-        """What `to_json` gave."""
+        """The inverse of `to_json`."""
         known = found["interval"]
         low, high = (np.nan, np.nan) if known is None else _numbers(known, np.inf)
         return cls(
@@ -62,13 +64,13 @@ class Steps:
 
 
 @dataclass(frozen=True)
-class Track:
+class Series:
     """A measure over seeds.
 
-    x, mean, se, median, iqm: [points] of the thinned curves. last, end, best: [seeds] the last point, the
-    mean of the last 100 (a tenth of shorter curves) and the lowest of each seed's whole curve. lowest: of
-    the mean over seeds. at: {x: [seeds]} at the episodes that a published number is about. curves:
-    [seeds, points] thinned, where the store is at hand.
+    x, mean, se, median, iqm: [points] of the thinned curves. last, end, best: [seeds] of each seed's whole
+    curve the last point, the mean of the last 100 points (a tenth of shorter curves) and the lowest point.
+    lowest: the lowest point of the mean over seeds. at: {x: [seeds]} at the episodes of published numbers.
+    curves: [seeds, points] thinned; None for a series that was read from evidence.
     """
 
     x: np.ndarray
@@ -87,7 +89,7 @@ class Track:
     @classmethod
     def of(
         cls, x: np.ndarray, y: np.ndarray, threshold: float | None = None, at: Iterable[int] = ()
-    ) -> Track:
+    ) -> Series:
         """From whole curves [seeds, points]."""
         points, few = thinned(x, y)
         return cls(
@@ -107,11 +109,11 @@ class Track:
 
     @property
     def seeds(self) -> int:
-        """How many."""
+        """The number of seeds."""
         return len(self.last)
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values; the curves of single seeds are left out."""
+        """Plain values, without the curves of single seeds."""
         found: dict[str, Any] = {"x": [int(v) for v in self.x]}
         found |= {name: plain(getattr(self, name), 4) for name in CURVES}
         found |= {name: plain(getattr(self, name)) for name in SEEDS}
@@ -122,8 +124,8 @@ class Track:
         return found
 
     @classmethod
-    def from_json(cls, found: Mapping[str, Any]) -> Track:
-        """What `to_json` gave; lists of unequal length are refused."""
+    def from_json(cls, found: Mapping[str, Any]) -> Series:
+        """The inverse of `to_json`; lists of unequal length are an error."""
         for names in (("x", *CURVES), SEEDS):
             if len({len(found[name]) for name in names}) != 1:
                 raise ValueError(f"{', '.join(names)} are not equally long")
@@ -141,9 +143,9 @@ def _numbers(values: Any, missing: float = np.nan) -> np.ndarray:
 
 
 def measured(curves: Curves, name: str) -> tuple[np.ndarray, np.ndarray] | None:
-    """(x, [seeds, points]) of a measure where it was measured; None where it never was.
+    """(x, [seeds, points]) of a measure at the points where it was measured; None if it never was.
 
-    No measure is negative; what rounding left below zero is zero.
+    No measure is negative: values that rounding left below zero become zero.
     """
     y = curves.get(name)
     if y is None or y.ndim != 2:

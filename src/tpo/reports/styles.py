@@ -1,4 +1,4 @@
-"""Which colour a method has: the same in every study, and never the same twice in one."""
+"""Colours of methods: the same in every study, and different for all lines of one study."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from itertools import count
 
 HUES = 8
-"""Colours that stay apart for readers who see fewer, `.m0` to `.m7` in style.css."""
+"""The number of colours, `.m0` to `.m7` in style.css; colour-blind readers can tell them apart."""
 
 OWN = {
     "tpo": 0,
@@ -18,17 +18,17 @@ OWN = {
     "ce": 6,
     "group_pg": 7,
 }
-"""A method's own hue."""
+"""The hue of each method."""
 
 ALIASES = {"tpo_token": "tpo", "grpo_token": "grpo", "reinforce": "group_pg", "pg": "group_pg"}
-"""Methods that take the hue of a relative, in studies where that one does not appear."""
+"""Methods that take another method's hue, in studies without that method."""
 
 
-def looks(series: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """The CSS classes of each label, from (method, label) in the order of their appearance.
+def css_classes(series: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """The CSS classes of each label, from (method, label) pairs in their order in the study.
 
-    A method's own hue goes to the label that is its plain name, else to the first of its labels; the
-    other labels take hues that are free, then dashes.
+    A method's hue goes to the label that is its plain name, else to the first of its labels. The other
+    labels take unused hues, then dashed lines.
     """
     pairs = list(dict.fromkeys(series))
     plain = [(method, label) for method, label in pairs if slug(label) == method]

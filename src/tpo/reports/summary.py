@@ -1,4 +1,4 @@
-"""Everything a report shows of a store, as plain JSON values; the store may be half finished."""
+"""Everything that a report shows of a study, as plain JSON values; the study may be unfinished."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tpo.lab.studies.published import published_numbers
 from tpo.lab.studies.study import Study
 from tpo.reports import exact_views
 from tpo.reports.gather import combined, command, gather
-from tpo.reports.load import Loaded, Record
+from tpo.reports.load import CellResult, StudyResult
 from tpo.reports.panels import curve_panels, grouped
 from tpo.reports.tables import columns, rows
 from tpo.reports.wording import value_text
@@ -21,25 +21,26 @@ from tpo.stats.verdicts import verdict
 from tpo.storage.numbers import plain
 
 TAUS = np.array([0.0, 0.001, 0.003, 0.01, 0.02, 0.05, *np.arange(0.1, 1.01, 0.05)])
+"""Final errors at which performance profiles are evaluated."""
 
 
 def summarise(*folders: str | Path) -> list[dict[str, Any]]:
     """One dict per study found in stores and folders of evidence, in the order of `tpo studies`.
 
-    Keys: name, title, source, about, command, scale, settings; x and y, the axes (a panel may have its
-    own y); panels; table; verdicts; profiles, where the table is about errors; provenance, cost and
-    progress. A panel without "kind" holds curves; "bars" has series of x, y, se; "simplex" has series
-    of arrows from and to points of the triangle. Errors of curves are fractions, of tables percent.
+    Keys: name, title, source, about, command, scale, settings; x and y, the axes (a panel may have its own y);
+    panels; table; verdicts; profiles; provenance, cost and progress. A panel without "kind" holds curves. A
+    panel of kind "bars" has series of x, y and se; one of kind "simplex" has series of arrows between points
+    of the triangle. Errors are fractions in curves and percent in tables.
     """
-    return [summary(record) for record in gather(folders)]
+    return [summary(result) for result in gather(folders)]
 
 
-def summary(record: Record) -> dict[str, Any]:
+def summary(result: StudyResult) -> dict[str, Any]:
     """One study as `summarise` gives it."""
-    study, manifest, parts = record.study, record.manifest, record.parts
+    study, manifest, cells = result.study, result.manifest, result.cells
     measure = study.measures[0]
-    origins = combined([part.origin for part in parts if part.done] or [manifest.provenance])
-    shown = exact_views.VIEWS.get(study.view, _curves)(study, parts)
+    origins = combined([cell.origin for cell in cells if cell.done] or [manifest.provenance])
+    shown = exact_views.VIEWS.get(study.view, _curves)(study, cells)
     for panel in shown["panels"]:
         for series in panel["series"]:
             series["planned"] = manifest.seeds
@@ -48,7 +49,7 @@ def summary(record: Record) -> dict[str, Any]:
         "title": study.title,
         "source": study.source,
         "about": study.about,
-        "command": command(record),
+        "command": command(result),
         "scale": manifest.scale,
         "settings": dict(manifest.settings),
         "x": {"label": study.x_label},
@@ -56,32 +57,31 @@ def summary(record: Record) -> dict[str, Any]:
         **shown,
         "provenance": origins,
         "cost": {
-            "seconds": round(sum(part.seconds for part in parts), 1),
+            "seconds": round(sum(cell.seconds for cell in cells), 1),
             "device": value_text(origins.get("device", "")),
         },
-        "progress": {"cells_done": sum(part.done for part in parts), "cells": len(parts)},
+        "progress": {"cells_done": sum(cell.done for cell in cells), "cells": len(cells)},
     }
 
 
-def _curves(study: Study, parts: Sequence[Loaded]) -> dict[str, Any]:
-
-    table = rows(study, parts, published_numbers())
-    outcomes = [part.outcome(study.measures[0].key) for part in parts]
+def _curves(study: Study, cells: Sequence[CellResult]) -> dict[str, Any]:
+    table = rows(study, cells, published_numbers())
+    evaluated = [cell.evaluated(study.measures[0].key) for cell in cells]
     return {
-        "panels": curve_panels(study, parts),
+        "panels": curve_panels(study, cells),
         "table": {"columns": columns(table), "rows": table},
-        "profiles": profiles(study, parts),
-        "verdicts": [verdict(claim, outcomes) for claim in study.claims],
+        "profiles": profiles(study, cells),
+        "verdicts": [verdict(claim, evaluated) for claim in study.claims],
     }
 
 
-def profiles(study: Study, parts: Sequence[Loaded]) -> list[dict[str, Any]]:
-    """Per method, the share of runs that end with an error of at most tau; settings weigh equally."""
+def profiles(study: Study, cells: Sequence[CellResult]) -> list[dict[str, Any]]:
+    """Per method, the share of runs whose final error is at most tau; settings weigh equally."""
     strata: dict[str, list[np.ndarray]] = {}
-    for _, members in grouped(study, parts):
-        for part in members:
-            if track := part.tracks.get(study.measures[0].key):
-                strata.setdefault(part.label, []).append(track.end)
+    for _, members in grouped(study, cells):
+        for cell in members:
+            if series := cell.series.get(study.measures[0].key):
+                strata.setdefault(cell.label, []).append(series.end)
     return [
         {"label": label, "tau": plain(TAUS), "share": plain(performance_profile(x, TAUS))}
         for label, x in strata.items()

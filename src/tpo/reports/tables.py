@@ -1,4 +1,4 @@
-"""The rows of a study's table, beside the published numbers, as plain values."""
+"""The rows of a study's table, ours beside the published numbers, as plain values."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import numpy as np
 
 from tpo.lab.studies.published import Published
 from tpo.lab.studies.study import Study
-from tpo.reports.load import Loaded
-from tpo.reports.series import Track
+from tpo.reports.load import CellResult
+from tpo.reports.series import Series
 from tpo.stats.curves import solved
 from tpo.stats.intervals import Interval, interval, iqm, rerun
 from tpo.stats.verdicts import LEAST
@@ -21,17 +21,17 @@ COLUMNS = (
     "method", "metric", "published", "ours", "low", "high", "agreement", "mean", "median", "iqm",
     "iqm_low", "iqm_high", "best", "last100", "solved", "n", "steps_to_threshold", "device",
 )  # fmt: skip
-"""After the coordinates. ours: the number comparable with `published`; low and high: where that of a
-repetition would fall; agreement: whether the published one falls there. The statistics are of the final
-error in percent: mean to iqm_high over seeds at the last episode, best the lowest point of the mean
-curve, last100 the mean over the end, solved the seeds below the threshold at the last episode."""
+"""Columns after the coordinates. ours: our value of the published metric; low and high: its range in a
+repetition; agreement: whether the published number lies there. The statistics are of the error in percent:
+mean to iqm_high over seeds at the last episode, best the lowest point of the mean curve, last100 the mean
+over the last 100 episodes, solved the seeds below the threshold at the last episode."""
 
 AGREES, HIGHER, LOWER = "agrees", "ours is higher", "ours is lower"
 NEVER = "never"
 
 
 class Ours(NamedTuple):
-    """Our number for a published metric and where a repetition's would fall; infinite for never."""
+    """Our value of a published metric and its range in a repetition; infinite for never."""
 
     value: float
     interval: Interval
@@ -43,7 +43,7 @@ class Ours(NamedTuple):
         return cls(float(values.mean()), rerun(values))
 
     def columns(self, seeds: int, published: Published | None) -> dict[str, Any]:
-        """ours, low, high, and the agreement with the published number where finished seeds are enough."""
+        """ours, low, high, and agreement with the published number: None with fewer than LEAST seeds."""
         names = ("ours", "low", "high")
         values = (self.value, *self.interval)
         shown = {k: _shown(v, self.whole) for k, v in zip(names, values, strict=True)}
@@ -53,7 +53,7 @@ class Ours(NamedTuple):
 
 
 def agreement(published: Published, low: float, high: float) -> str:
-    """Does the published number, as it was rounded, fall between low and high?"""
+    """Does the published number, as it was rounded, lie between low and high?"""
     least, most = published.range
     if least <= high and low <= most:
         return AGREES
@@ -67,40 +67,40 @@ def _shown(value: float, whole: bool) -> float | str | None:
 
 
 def rows(
-    study: Study, parts: Sequence[Loaded], published: Sequence[Published]
+    study: Study, cells: Sequence[CellResult], published: Sequence[Published]
 ) -> list[dict[str, Any]]:
-    """A row per part and published metric; one of "final error %" where nothing is published."""
+    """A row per cell and published metric; "final error %" for a cell without a published number."""
     found = []
-    for part in parts:
-        track = part.tracks.get(study.measures[0].key)
-        if track is None:
+    for cell in cells:
+        series = cell.series.get(study.measures[0].key)
+        if series is None:
             continue
-        fitting = [p for p in published if p.fits(study.name, part.coords, part.method)]
+        fitting = [p for p in published if p.fits(study.name, cell.coords, cell.method)]
         known: list[Published | None] = [*fitting] or [None]
-        statistics = _statistics(study, track)
-        for number_ in known:
-            metric = number_.metric if number_ else "final error %"
-            row = {"coords": dict(part.coords), "method": part.label, "metric": metric}
-            ours = _ours(metric, study, part)
-            decisive = part.seeds if part.done else 0
+        statistics = _statistics(study, series)
+        for reference in known:
+            metric = reference.metric if reference else "final error %"
+            row = {"coords": dict(cell.coords), "method": cell.label, "metric": metric}
+            ours = _ours(metric, study, cell)
+            finished = cell.seeds if cell.done else 0
             found.append({
                 **row,
-                "published": number_.value if number_ else None,
-                **(ours.columns(decisive, number_) if ours else {"ours": None}),
+                "published": reference.value if reference else None,
+                **(ours.columns(finished, reference) if ours else {"ours": None}),
                 **statistics,
-                "device": part.origin.get("device"),
-                "done": part.done,
+                "device": cell.origin.get("device"),
+                "done": cell.done,
             })  # fmt: skip
     return sorted(found, key=_rank) if study.ranked else found
 
 
 def _rank(row: Mapping[str, Any]) -> float:
-    """The end's error; what has none comes last."""
+    """The final error; a row without one comes last."""
     return float("inf") if row["last100"] is None else float(row["last100"])
 
 
-def _statistics(study: Study, track: Track) -> dict[str, Any]:
-    final = 100 * track.last
+def _statistics(study: Study, series: Series) -> dict[str, Any]:
+    final = 100 * series.last
     low, high = interval([final])
     return {
         "mean": number(final.mean()),
@@ -108,33 +108,33 @@ def _statistics(study: Study, track: Track) -> dict[str, Any]:
         "iqm": number(iqm(final)),
         "iqm_low": number(low),
         "iqm_high": number(high),
-        "best": number(100 * track.lowest),
-        "last100": number(100 * track.end.mean()),
-        "solved": solved(track.last, study.threshold),
-        "n": track.seeds,
-        "steps_to_threshold": _shown(track.steps.mean, whole=True) if track.steps else None,
+        "best": number(100 * series.lowest),
+        "last100": number(100 * series.end.mean()),
+        "solved": solved(series.last, study.threshold),
+        "n": series.seeds,
+        "steps_to_threshold": _shown(series.steps.mean, whole=True) if series.steps else None,
     }
 
 
-def _ours(metric: str, study: Study, part: Loaded) -> Ours | None:
-    """Our number for a published metric, None for one that the tracks do not give."""
-    track = part.tracks[study.measures[0].key]
+def _ours(metric: str, study: Study, cell: CellResult) -> Ours | None:
+    """Our value of a published metric; None if it does not follow from the series."""
+    series = cell.series[study.measures[0].key]
     if metric == "final error %":
-        return Ours.mean(100 * track.last)
+        return Ours.mean(100 * series.last)
     steps = re.fullmatch(r"steps to ([\d.]+)%", metric)
-    if steps and track.steps and float(steps[1]) / 100 == study.threshold:
-        return Ours(track.steps.mean, track.steps.interval, whole=True)
+    if steps and series.steps and float(steps[1]) / 100 == study.threshold:
+        return Ours(series.steps.mean, series.steps.interval, whole=True)
     at = re.fullmatch(r"(error|all-fail groups) % at (\d+)", metric)
     if not at:
         return None
     error = at[1] == "error"
-    values = (track if error else part.tracks["success"]).at.get(int(at[2]))
+    values = (series if error else cell.series["success"]).at.get(int(at[2]))
     if values is None:
         return None
     return Ours.mean(100 * values if error else 100 * (1 - values))
 
 
 def columns(found: Sequence[Mapping[str, Any]]) -> list[str]:
-    """The coordinates that occur, then COLUMNS."""
+    """The coordinates of these rows, then COLUMNS."""
     axes = dict.fromkeys(key for row in found for key in row["coords"])
     return [*axes, *COLUMNS]

@@ -25,26 +25,29 @@ STATISTICS = {
     "best": "best",
     "last100": "last 100",
 }
-"""Columns of numbers, those that some row has."""
+"""Columns of numbers and their headings; a column that no row has is left out."""
 
-LEGEND = (
-    "Ours is the metric that was published, in brackets where a repetition with as many other seeds "
-    "would fall 19 times in 20 (bootstrap): the published number agrees when it falls there, as it was "
-    "rounded. Mean, median and interquartile mean (IQM, with a 95% bootstrap "
-    "interval) are over seeds at the last episode, in percent; best is the lowest point of the mean "
-    "curve, last 100 the mean over the last 100 episodes (a tenth of shorter runs), solved counts "
-    "seeds below the threshold at the last episode, and steps is when the mean over seeds falls below it."
-)
+MEANINGS = {
+    "ours": "our value of the published metric; in brackets, where the value of a repetition with as many "
+    "other seeds falls 19 times in 20 (bootstrap)",
+    "verdict": "the published number agrees if, as it was rounded, it lies in these brackets",
+    "mean, median, IQM": "of the error in percent, over seeds at the last episode; IQM is the interquartile "
+    "mean, with its 95% bootstrap interval",
+    "best": "the lowest point of the mean curve",
+    "last 100": "the mean over the last 100 episodes (the last tenth of shorter runs)",
+    "solved": "seeds whose error at the last episode is below the threshold",
+    "steps": "the first episode at which the mean over seeds is below the threshold",
+}
 """What the columns of a table of learning curves mean."""
 
 
-def legend(rows: Sequence[Row]) -> str | None:
-    """What the columns mean, where the table is about learning curves."""
-    return LEGEND if any(row.get("last100") is not None for row in rows) else None
+def meanings(rows: Sequence[Row]) -> Mapping[str, str]:
+    """What the columns mean if the table is about learning curves; else nothing."""
+    return MEANINGS if any(row.get("last100") is not None for row in rows) else {}
 
 
 def number(x: object, digits: int = 3) -> str:
-    """Three significant digits, a dash for nothing: 0.0123, 12.3, 1,230."""
+    """Three significant digits: 0.0123, 12.3, 1,230; a dash for a missing number."""
     if x is None or isinstance(x, str):
         return x or "–"
     if isinstance(x, bool) or not isinstance(x, (int, float)):
@@ -64,7 +67,7 @@ def duration(seconds: float) -> str:
 
 
 def value_text(value: object) -> str:
-    """A setting as a reader writes it: lists with commas, mappings as key = value."""
+    """A setting as text: lists with commas, mappings as `key value` pairs."""
     if isinstance(value, Mapping):
         return ", ".join(f"{key} {value_text(x)}" for key, x in value.items())
     if isinstance(value, (list, tuple)):
@@ -79,7 +82,7 @@ def share_done(study: Mapping[str, Any]) -> tuple[int, int]:
 
 
 def columns(rows: Sequence[Row]) -> list[Column]:
-    """The columns that say something: coordinates, method, the published number, then ours."""
+    """The columns that some row fills: coordinates, method, the published number, then ours."""
     found = [_coordinate(key) for key in _keys(row.get("coords") or {} for row in rows)]
     found.append(Column("method", lambda row: str(row.get("method")), None))
     if any(row.get("metric") for row in rows):
@@ -103,7 +106,7 @@ def columns(rows: Sequence[Row]) -> list[Column]:
 
 
 def _place(found: Sequence[Column], title: str) -> int:
-    """Where that column is, else the last one."""
+    """The index of that column, else of the last one."""
     titles = [column.title for column in found]
     return titles.index(title) if title in titles else len(titles) - 1
 
@@ -137,7 +140,7 @@ def _solved(row: Row) -> str:
 
 
 def _plain(rows: Sequence[Row], key: str, title: str) -> list[Column]:
-    """The column of that key, if any row has it."""
+    """A column for that key if any row has it, with the interval for those that have one."""
     if all(row.get(key) is None for row in rows):
         return []
     ends = {"iqm": ("iqm_low", "iqm_high"), "ours": ("low", "high")}.get(key)

@@ -1,4 +1,4 @@
-"""HTML that cannot forget to escape: text goes in as text, and only `element` makes markup."""
+"""HTML that is escaped by default: text stays text, and only `element` makes markup."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page around the studies: one file that loads nothing, with a policy that says so."""
+"""The page around the studies: one file that loads nothing, and a content security policy that forbids it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SCRIPTS = (
     "playground",
     "page",
 )
-"""In the order in which they build on each other."""
+"""In the order of their dependencies."""
 
 NOTHING_YET = "tpo run terminal --scale quick --out DIR"
 
@@ -59,9 +59,9 @@ def _playground() -> Html:
         element("h2", "Playground"),
         element(
             "p",
-            "One context with K candidates, and a policy that is a softmax over them. Choose where it stands, "
-            "what the candidates scored and the objective; see where the objective pushes. "
-            "The formulas are the library's.",
+            "One prompt with K candidate answers, and a policy that is a softmax over them. Choose the "
+            "probabilities and scores of the candidates and an objective, and see which candidates the "
+            "objective makes more or less probable. The formulas are those of the library.",
             class_="about",
         ),
         element("div", id="playground-body"),
@@ -74,10 +74,13 @@ def _nothing_yet() -> Html:
     return element(
         "section",
         element("h2", "Nothing has been run yet"),
-        element("p", "This store holds no study. Run one into it, and write the report again:"),
+        element(
+            "p", "This folder holds no results of a study. Run one, then write the report again:"
+        ),
         element("pre", element("code", NOTHING_YET), class_="command"),
         element(
-            "p", "`tpo studies` lists them with their cost. The playground below needs no runs."
+            "p",
+            "`tpo studies` lists all studies and their cost. The playground below needs no runs.",
         ),
         class_="study",
     )
@@ -101,12 +104,12 @@ def _page(
 
 
 def _drawn(study: Mapping[str, Any]) -> dict[str, Any]:
-    """What the figures need; the rest is in the page already."""
+    """What figure.js needs; the rest of a study is in the page as HTML."""
     return {key: study.get(key) for key in ("name", "x", "y", "panels", "profiles")}
 
 
 def _policy(style: str, script: str) -> str:
-    """Only this very style and script may act, and nothing may be loaded from anywhere."""
+    """Only this style and this script may run, and nothing may be loaded."""
     return (
         f"default-src 'none'; style-src 'sha256-{_sha256(style)}'; "
         f"script-src 'sha256-{_sha256(script)}'; base-uri 'none'; form-action 'none'"

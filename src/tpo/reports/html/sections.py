@@ -1,4 +1,4 @@
-"""One study as HTML: what it asks, its figure, verdicts, table, settings; and the overview of all."""
+"""One study as HTML: its question, verdicts, figure, table and settings; and the overview of all studies."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tpo.reports.html.elements import Html, element, joined
-from tpo.reports.wording import Column, columns, duration, legend, share_done, value_text
+from tpo.reports.wording import Column, columns, duration, meanings, share_done, value_text
 
 BADGES = {"holds": ("✓", "yes"), "does not hold": ("✗", "no"), "undecided": ("?", "open")}
-"""A verdict's sign and its class."""
+"""The sign of a verdict and its CSS class."""
 
 
 def overview(studies: Sequence[Mapping[str, Any]]) -> Html:
-    """How far the store is, and what became of the claims, one line per study."""
+    """How many runs are finished and which claims hold, a row per study."""
     tally = Counter(v["status"] for study in studies for v in study.get("verdicts") or ())
     facts = [
         _fact(str(len(studies)), "study" if len(studies) == 1 else "studies"),
@@ -24,7 +24,8 @@ def overview(studies: Sequence[Mapping[str, Any]]) -> Html:
         ),
     ]
     rows = [_overview_row(study) for study in studies]
-    heads = [element("th", text, scope="col") for text in ("study", "source", "progress", "claims")]
+    names = ("study", "source", "finished runs", "claims")
+    heads = [element("th", text, scope="col") for text in names]
     table = element(
         "table",
         element("thead", element("tr", *heads)),
@@ -61,7 +62,7 @@ def _overview_row(study: Mapping[str, Any]) -> Html:
 
 
 def study_section(study: Mapping[str, Any], index: int) -> Html:
-    """One study; its figure is drawn by figure.js into the element with this index."""
+    """One study; figure.js draws its figure into the element with this index."""
     return element(
         "section",
         element(
@@ -88,7 +89,7 @@ def _subtitle(study: Mapping[str, Any]) -> str:
 
 def _progress(study: Mapping[str, Any]) -> Html:
     done, cells = share_done(study)
-    bar = element("progress", value=done, max=max(cells, 1), aria_label=f"{done} of {cells} cells")
+    bar = element("progress", value=done, max=max(cells, 1), aria_label=f"{done} of {cells} runs")
     return element("span", bar, f" {done}/{cells}", class_="progress")
 
 
@@ -96,7 +97,7 @@ def _unfinished(study: Mapping[str, Any]) -> Html | None:
     done, cells = share_done(study)
     if done >= cells:
         return None
-    words = f" cells are finished. The same command goes on from here: {study.get('command', '')}"
+    words = f" runs are finished. The same command continues: {study.get('command', '')}"
     return element("p", _progress(study), words, class_="note")
 
 
@@ -115,7 +116,7 @@ def _verdicts(verdicts: Sequence[Mapping[str, Any]]) -> Html | None:
 
 
 def _reasons(detail: str) -> list[Html]:
-    """One line per reason; they come with semicolons between."""
+    """A paragraph per reason; semicolons separate them in the text."""
     return [element("p", reason) for reason in detail.split("; ")]
 
 
@@ -134,18 +135,25 @@ def _table(study: Mapping[str, Any]) -> Html | None:
         return None
     shown = columns(rows)
     head = element("tr", *(element("th", c.title, scope="col", class_=c.kind) for c in shown))
-    looks = study.get("looks", {})
-    body = [element("tr", *(_cell(row, c, looks) for c in shown)) for row in rows]
+    styles = study.get("styles", {})
+    body = [element("tr", *(_cell(row, c, styles) for c in shown)) for row in rows]
     table = element("table", element("thead", head), element("tbody", *body), class_="numbers")
     scrolling = _scrolling(table, f"Numbers of {study.get('title')}")
-    note = legend(rows)
-    return element("div", scrolling, element("p", note, class_="source") if note else None)
+    return element("div", scrolling, _legend(meanings(rows)))
 
 
-def _cell(row: Mapping[str, Any], column: Column, looks: Mapping[str, str]) -> Html:
+def _legend(known: Mapping[str, str]) -> Html | None:
+    """What the columns mean."""
+    if not known:
+        return None
+    items = [element("li", element("b", column), f": {words}") for column, words in known.items()]
+    return element("ul", *items, class_="meanings")
+
+
+def _cell(row: Mapping[str, Any], column: Column, styles: Mapping[str, str]) -> Html:
     text = column.text(row)
     if column.title == "method":
-        swatch = element("span", class_=f"swatch {looks[text]}") if text in looks else None
+        swatch = element("span", class_=f"swatch {styles[text]}") if text in styles else None
         return element("th", swatch, text, scope="row")
     return element("td", text, class_=column.kind)
 

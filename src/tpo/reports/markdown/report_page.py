@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tpo.reports.page_data import plain
-from tpo.reports.wording import columns, duration, legend, share_done, value_text
+from tpo.reports.wording import columns, duration, meanings, share_done, value_text
 
 SIGNS = {"holds": "✓", "does not hold": "✗", "undecided": "?"}
 
@@ -15,7 +15,7 @@ def report(studies: Sequence[Mapping[str, Any]]) -> str:
     """All studies, one after another."""
     if not studies:
         body = (
-            "Nothing has been run yet. Run a study into this store, and write the report again:\n\n"
+            "Nothing has been run yet. Run a study, then write the report again:\n\n"
             "    tpo run terminal --scale quick --out DIR\n"
         )
     else:
@@ -24,16 +24,16 @@ def report(studies: Sequence[Mapping[str, Any]]) -> str:
 
 
 def study(found: Mapping[str, Any], explained: bool = True) -> str:
-    """One study; with what the columns mean if they are to be explained here.
+    """One study; `explained` adds what the columns of its table mean.
 
-    "figure", the path of a picture, and "notes", paragraphs of Markdown, are shown where it has them.
+    "figure", the path of a picture, and "notes", paragraphs of Markdown, are optional keys of the study.
     """
     done, cells = share_done(found)
     rows = (found.get("table") or {}).get("rows") or []
     head = [
         str(found.get("source") or ""),
         f"scale: {found.get('scale')}",
-        f"{done} of {cells} cells",
+        f"{done} of {cells} runs",
     ]
     cost = found.get("cost") or {}
     if cost.get("seconds") is not None:
@@ -45,7 +45,7 @@ def study(found: Mapping[str, Any], explained: bool = True) -> str:
         f"![{text(found.get('title'))}]({found['figure']})" if found.get("figure") else "",
         "\n".join(map(verdict, found.get("verdicts") or ())),
         table(rows),
-        (legend(rows) or "") if rows and explained else "",
+        legend(meanings(rows)) if explained else "",
         str(found.get("notes") or ""),
         facts("Settings", found.get("settings") or {}),
         facts("Provenance", found.get("provenance") or {}),
@@ -62,7 +62,7 @@ def verdict(found: Mapping[str, Any]) -> str:
 
 
 def table(rows: Sequence[Mapping[str, Any]]) -> str:
-    """The rows under the headings of `words.columns`."""
+    """The rows under the headings of `wording.columns`."""
     if not rows:
         return ""
     shown = columns(rows)
@@ -72,13 +72,18 @@ def table(rows: Sequence[Mapping[str, Any]]) -> str:
     )
 
 
+def legend(meanings: Mapping[str, str]) -> str:
+    """A list of columns and what they mean; empty for none."""
+    return "\n".join(f"- **{column}**: {meaning}" for column, meaning in meanings.items())
+
+
 def grid(heads: Sequence[str], cells: Sequence[Sequence[str]], numbers: Sequence[bool]) -> str:
-    """A table; columns of numbers are set to the right."""
+    """A table; columns of numbers are right-aligned."""
     return raw_grid(list(map(text, heads)), [list(map(text, line)) for line in cells], numbers)
 
 
 def raw_grid(heads: Sequence[str], cells: Sequence[Sequence[str]], numbers: Sequence[bool]) -> str:
-    """As `grid`, of cells that are Markdown already."""
+    """`grid` for cells that are Markdown already."""
     rule = ["---:" if one else "---" for one in numbers]
     return "\n".join("| " + " | ".join(line) + " |" for line in (heads, rule, *cells))
 
@@ -92,7 +97,7 @@ def facts(title: str, known: Mapping[str, Any]) -> str:
 
 
 def anchor(title: str) -> str:
-    """Where the link to a heading leads."""
+    """The anchor of a heading, for a link to it."""
     kept = "".join(c for c in title.lower() if c.isalnum() or c in " -_")
     return kept.replace(" ", "-")
 

@@ -1,4 +1,4 @@
-"""Axes of a figure: what is along them, where a number lies, which numbers are written beside them."""
+"""Axes of a figure: their ranges, positions and tick labels."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 LOWEST = 2e-5
-"""A log axis goes no further below its top than that."""
+"""A log axis reaches down to at most this fraction of its top."""
 
 
 @dataclass(frozen=True)
 class Axis:
-    """What is along it. log: decades. percent: fractions that read as percent. names: one per 0, 1, 2, ..."""
+    """An axis. log: logarithmic. percent: fractions shown in percent. names: of categories at 0, 1, 2, ..."""
 
     label: str
     log: bool = False
@@ -24,7 +24,7 @@ class Axis:
 
 @dataclass(frozen=True)
 class Scale:
-    """From numbers to places."""
+    """A map from numbers to positions."""
 
     axis: Axis
     low: float
@@ -34,18 +34,17 @@ class Scale:
 
     @classmethod
     def of(cls, axis: Axis, values: Sequence[float], begin: float, end: float) -> Scale:
-        """Wide enough for the values, unless the axis says how far it goes."""
+        """A scale that covers the values, or the limits of the axis where it has them."""
         if axis.names:
             return cls(axis, -0.6, len(axis.names) - 0.4, begin, end)
         low = min(values, default=0.1) if axis.low is None else axis.low
         high = max(values, default=1.0) if axis.high is None else axis.high
         if axis.log:
             low = max(low, LOWEST * high)
-            rungs = _rungs(low, high, fine=high < 100 * low)
-            low = max(rung for rung in rungs if rung <= 1.001 * low)
-            return cls(
-                axis, low, min(r for r in rungs if r >= high / 1.001 and r > low), begin, end
-            )
+            steps = _log_steps(low, high, fine=high < 100 * low)
+            low = max(step for step in steps if step <= 1.001 * low)
+            high = min(step for step in steps if step >= high / 1.001 and step > low)
+            return cls(axis, low, high, begin, end)
         low = min(low, 0.0)
         return cls(axis, low, high if high > low else low + 1, begin, end)
 
@@ -58,13 +57,13 @@ class Scale:
         return self.begin + share * (self.end - self.begin)
 
     def ticks(self) -> list[tuple[float, str]]:
-        """Where lines and labels go."""
+        """The values of grid lines, with their labels."""
         if self.axis.names:
             return list(enumerate(self.axis.names))
         if self.axis.log:
-            rungs = _rungs(self.low, self.high, fine=self.high < 700 * self.low)
-            inside = [rung for rung in rungs if self.low <= rung <= self.high]
-            return [(rung, self._label(rung)) for rung in inside[:: -(-len(inside) // 9)]]
+            steps = _log_steps(self.low, self.high, fine=self.high < 700 * self.low)
+            inside = [step for step in steps if self.low <= step <= self.high]
+            return [(step, self._label(step)) for step in inside[:: -(-len(inside) // 9)]]
         raw = (self.high - self.low) / 4
         unit = 10 ** math.floor(math.log10(raw))
         step = next(m * unit for m in (1, 2, 2.5, 5, 10) if m * unit >= raw)
@@ -81,8 +80,8 @@ class Scale:
         return f"{value:.10g}"
 
 
-def _rungs(low: float, high: float, fine: bool) -> list[float]:
-    """The decades around low and high, with 2 and 5 in each where they are fine."""
+def _log_steps(low: float, high: float, fine: bool) -> list[float]:
+    """The decades from below low to above high; if fine, also 2 and 5 in each."""
     first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
     steps = (1, 2, 5) if fine else (1,)
     return [float(f"{m}e{e}") for e in range(first - 1, last + 2) for m in steps]

@@ -1,4 +1,4 @@
-"""A figure as one SVG file without scripts: panels of lines, dots or bars, for light and dark pages."""
+"""A figure as one SVG file without scripts: panels of lines, dots or bars, in light and dark colours."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from tpo.reports.svg.axes import Axis, Scale
 
 WIDTH = 880
 CHARACTER = 6.1
-"""Width of a character of the labels, on average."""
+"""Average width of a character of a label."""
 LINE = 18
 PADDING = 12
 
 
 @dataclass(frozen=True)
 class Mark:
-    """Something drawn in the colour of its look.
+    """Data in one colour; `style` holds its CSS classes.
 
-    kind "line": ys over xs, with a band of ±error, or between the ends in `band`. "dots": the same joined by
-    straight lines, with whiskers. "hollow": what was published. "bars": beside those of other marks.
-    "strip": points alone.
+    kind "line": ys over xs, with a band of ±error or between the limits in `band`. "dots": points joined by
+    straight lines, with whiskers of ±error. "hollow": diamonds, for published numbers. "bars": next to the bars
+    of other marks. "strip": points alone.
     """
 
     kind: str
-    look: str
+    style: str
     xs: Sequence[float]
     ys: Sequence[float]
     error: Sequence[float] = ()
@@ -38,7 +38,7 @@ class Mark:
 
 @dataclass(frozen=True)
 class Panel:
-    """Marks on two axes; rules are horizontal lines with a meaning."""
+    """Marks on two axes; rules are horizontal reference lines."""
 
     title: str
     x: Axis
@@ -49,7 +49,10 @@ class Panel:
 
 @dataclass(frozen=True)
 class Figure:
-    """Panels in rows of equal size, under one legend of (label, look); "published" where hollow marks are."""
+    """Panels of equal size in rows, under one legend of (label, style).
+
+    The legend has "published" if a panel has hollow marks.
+    """
 
     title: str
     panels: Sequence[Panel]
@@ -85,7 +88,7 @@ class Figure:
         total = bottom + (22 if self.note else 8)
         body = joined(
             element("title", self.title),
-            Html(f"<style>{_style()}</style>"),
+            Html(f"<style>{_css()}</style>"),
             element("rect", width=wide, height=total, rx=8, class_="paper"),
             legend,
             *drawn,
@@ -97,13 +100,13 @@ class Figure:
 
 
 def _legend(items: Sequence[tuple[str, str]], hollow: bool, wide: float) -> tuple[Html, int]:
-    """The labels in as many lines as they need, and where the panels begin."""
+    """The legend in as many lines as it needs, and the y at which the panels begin."""
     if not items:
         return joined(), PADDING
-    shown = [(label, look, False) for label, look in items]
+    shown = [(label, style, False) for label, style in items]
     shown += [("published", "mp", True)] if hollow else []
     x, y, parts = float(PADDING + 4), PADDING + 10, []
-    for label, look, is_hollow in shown:
+    for label, style, is_hollow in shown:
         width = 30 + CHARACTER * len(label) + 12
         if x + width > wide - PADDING and x > PADDING + 4:
             x, y = float(PADDING + 4), y + LINE
@@ -111,13 +114,13 @@ def _legend(items: Sequence[tuple[str, str]], hollow: bool, wide: float) -> tupl
             _diamond(x + 11, y - 4) if is_hollow else element("path", d=f"M{_n(x)} {y - 4}h22", class_="line")
         )  # fmt: skip
         text = element("text", label, x=_n(x + 28), y=y, class_="label")
-        parts.append(element("g", sign, text, class_=look))
+        parts.append(element("g", sign, text, class_=style))
         x += width
     return joined(*parts), y + 12
 
 
 def _panel(panel: Panel, width: float, height: float) -> Html:
-    """One panel in a box of that size, with its own axes."""
+    """One panel of that size, with its own axes."""
     left = 46 if not panel.y.names else 14 + CHARACTER * max(map(len, panel.y.names))
     box = (left, 24.0, width - 18, height - 36.0)
     across = Scale.of(panel.x, _extent(panel, "x"), box[0], box[2])
@@ -136,13 +139,13 @@ def _panel(panel: Panel, width: float, height: float) -> Html:
 
 
 def _fitting(title: str, width: float) -> str | None:
-    """A smaller size for a title that is too long for its panel."""
+    """A smaller font size for a title that is too long for its panel."""
     size = 11 * (width - 14) / (1.06 * CHARACTER * max(len(title), 1))
     return f"font-size:{size:.1f}px" if size < 11 else None
 
 
 def _extent(panel: Panel, name: str) -> list[float]:
-    """Every number that an axis must reach: of a log axis those above 0, of bars 0 too."""
+    """The numbers that an axis must include: positive ones for a log axis, also 0 for bars."""
     axis: Axis = getattr(panel, name)
     values = [v for mark in panel.marks for v in getattr(mark, f"{name}s") if math.isfinite(v)]
     if name == "y":
@@ -170,10 +173,9 @@ def _grid(
     if CHARACTER * (len(panel.title) + len(panel.y.label)) < right - left:
         yield element("text", panel.y.label, x=_n(right), y=_n(top - 11), class_="end")
     labels = across.ticks()
-    room = (right - left) / max(1, len(labels))
-    every = max(
-        1, math.ceil(CHARACTER * max((len(t) for _, t in labels), default=1) / max(room, 1))
-    )
+    slot = (right - left) / max(1, len(labels))
+    longest = max((len(text) for _, text in labels), default=1)
+    every = max(1, math.ceil(CHARACTER * longest / max(slot, 1)))
     for value, label in labels[:: every if not panel.x.names else 1]:
         x = across(value)
         if not panel.x.names:
@@ -197,7 +199,7 @@ def _drawn(mark: Mark, across: Scale, up: Scale, bars: Sequence[Mark]) -> Html:
         shapes = [element("circle", cx=_n(x), cy=_n(y), r=3, class_="seed") for x, y, *_ in known]
     else:
         shapes = list(_line_shapes(mark, known))
-    return element("g", *shapes, class_=mark.look)
+    return element("g", *shapes, class_=mark.style)
 
 
 def _ends(y: float, error: float, up: Scale) -> tuple[float, float]:
@@ -249,7 +251,7 @@ def _diamond(x: float, y: float) -> Html:
 
 
 def _path(points: Iterable[tuple[float, float]]) -> str:
-    """A path through the points; steps of a tenth of a pixel, each from the last."""
+    """A path through the points in relative steps, rounded to a tenth of a pixel."""
     words: list[str] = []
     before: tuple[int, int] | None = None
     for x, y in points:
@@ -267,18 +269,18 @@ def _n(value: float) -> str:
 
 
 @lru_cache(maxsize=1)
-def _style() -> str:
-    """The report's own colours, for both kinds of page."""
+def _css() -> str:
+    """The colours of the report's style sheet, light and dark, and the rules of a figure."""
     css = (files("tpo.reports.html") / "assets/style.css").read_text(encoding="utf-8")
     pattern = r"light-dark\((#\w+), (#\w+)\)"
-    looks = re.findall(rf"\.(m\d) {{ --c: {pattern}; }}", css)
+    hues = re.findall(rf"\.(m\d) {{ --c: {pattern}; }}", css)
     inks = re.findall(rf"--(paper|line|grid|ink|soft): {pattern};", css)
     dashes = "".join(
         f".{d}{{--dash:{v}}}" for d, v in re.findall(r"\.(d\d) { --dash: ([\d ]+); }", css)
     )
 
     def theme(i: int) -> str:
-        colours = "".join(f".{found[0]}{{--c:{found[i]}}}" for found in looks)
+        colours = "".join(f".{found[0]}{{--c:{found[i]}}}" for found in hues)
         return "svg{" + "".join(f"--{found[0]}:{found[i]};" for found in inks) + "}" + colours
 
     return (

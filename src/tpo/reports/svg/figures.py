@@ -1,4 +1,4 @@
-"""Which figure a study has: its curves, the end of them against an axis, a league, or bars."""
+"""The figure of a study: its curves, their final values against an axis, a ranking of methods, or bars."""
 
 from __future__ import annotations
 
@@ -13,50 +13,49 @@ import numpy as np
 from tpo.lab.studies.published import Published, published_numbers
 from tpo.lab.studies.study import Measure
 from tpo.reports import exact_views
-from tpo.reports.load import Loaded, Record
+from tpo.reports.load import CellResult, StudyResult
 from tpo.reports.panels import grouped, label_of, named
-from tpo.reports.styles import looks, slug
+from tpo.reports.styles import css_classes, slug
 from tpo.reports.svg.axes import Axis
 from tpo.reports.svg.draw import Figure, Mark, Panel
 from tpo.stats.intervals import standard_error
 
 LONG = 30
-"""Characters of a panel's title; where one has more, all say "prompt" for "prompt-matched"."""
+"""Characters of a panel's title; if one is longer, all titles say "prompt" instead of "prompt-matched"."""
 SHOWN = "mean over seeds, band ± one standard error"
 
 
-def figure(record: Record) -> Figure:
-    """The figure of a study, of the parts that there are."""
-    study = record.study
-    known = tuple(part for part in record.parts if part.tracks or part.arrays)
-    record = replace(record, parts=known)
+def figure(result: StudyResult) -> Figure:
+    """The figure of a study, with the cells that have results."""
+    study = result.study
+    known = tuple(cell for cell in result.cells if cell.series or cell.arrays)
+    result = replace(result, cells=known)
     if study.view in exact_views.VIEWS:
-        return _bars(record)
+        return _bars(result)
     if study.ranked:
-        return _league(record)
+        return _ranking(result)
     if study.sweep:
-        return _sweep(record)
-    return _curves(record)
+        return _sweep(result)
+    return _curves(result)
 
 
-def _looks(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """The look of each label, in the order in which they come."""
+def _css_classes(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """The CSS classes of each label, in the given order."""
     listed = list(dict.fromkeys(pairs))
-    found = looks(listed)
+    found = css_classes(listed)
     return {label: found[label] for _, label in listed}
 
 
-def _published(record: Record, part: Loaded) -> list[Published]:
-    """What was published of a part; of a smaller run nothing was."""
-
-    if record.manifest.scale != "full":
+def _published(result: StudyResult, cell: CellResult) -> list[Published]:
+    """The published numbers of a cell; none for a smaller scale than the paper's."""
+    if result.manifest.scale != "full":
         return []
-    return [p for p in published_numbers() if p.fits(record.study.name, part.coords, part.method)]
+    return [p for p in published_numbers() if p.fits(result.study.name, cell.coords, cell.method)]
 
 
-def _axis(measure: Measure, parts: Sequence[Loaded]) -> Axis:
-    """The same for all panels of a measure."""
-    means = [part.tracks[measure.key].mean for part in parts if measure.key in part.tracks]
+def _axis(measure: Measure, cells: Sequence[CellResult]) -> Axis:
+    """The y axis that all panels of a measure share."""
+    means = [cell.series[measure.key].mean for cell in cells if measure.key in cell.series]
     values = np.concatenate(means) if means else np.ones(1)
     known = values[np.isfinite(values) & ((values > 0) | (not measure.log))]
     percent = "error" in measure.label
@@ -64,25 +63,25 @@ def _axis(measure: Measure, parts: Sequence[Loaded]) -> Axis:
     return Axis(measure.label, measure.log, percent, low=low if measure.log else None, high=high)
 
 
-def _curves(record: Record) -> Figure:
-    study = record.study
-    colours = _looks((part.method, label_of(study, part)) for part in record.parts)
-    axes = {measure.key: _axis(measure, record.parts) for measure in study.measures}
+def _curves(result: StudyResult) -> Figure:
+    study = result.study
+    colours = _css_classes((cell.method, label_of(study, cell)) for cell in result.cells)
+    axes = {measure.key: _axis(measure, result.cells) for measure in study.measures}
     first = study.measures[0].key
     known = [
-        y for part in record.parts for m in _hollow(record, part, colours) for y in m.ys if y > 0
+        y for cell in result.cells for m in _hollow(result, cell, colours) for y in m.ys if y > 0
     ]
     axes[first] = replace(axes[first], low=min([axes[first].low or 1.0, *known]))
     panels = []
-    for coords, members in _rows(grouped(study, record.parts)):
+    for coords, members in _rows(grouped(study, result.cells)):
         for i, measure in enumerate(study.measures):
-            drawn = [part for part in members if measure.key in part.tracks]
+            drawn = [cell for cell in members if measure.key in cell.series]
             if not drawn:
                 continue
-            marks = [_line(part, measure, colours[label_of(study, part)]) for part in drawn]
+            marks = [_line(cell, measure, colours[label_of(study, cell)]) for cell in drawn]
             if i == 0:
-                marks += [m for part in drawn for m in _hollow(record, part, colours)]
-            rules = [study.threshold] if i == 0 and _counts_steps(record, drawn) else []
+                marks += [m for cell in drawn for m in _hollow(result, cell, colours)]
+            rules = [study.threshold] if i == 0 and _counts_steps(result, drawn) else []
             title = named(coords) or ("" if len(study.measures) > 1 else study.title)
             x = Axis(study.x_label)
             panels.append(Panel(title, x, axes[measure.key], marks, rules))
@@ -95,9 +94,9 @@ def _curves(record: Record) -> Figure:
 
 
 def _rows(
-    found: list[tuple[dict[str, Any], list[Loaded]]],
-) -> list[tuple[dict[str, Any], list[Loaded]]]:
-    """One matching after the other, so that each has its rows."""
+    found: list[tuple[dict[str, Any], list[CellResult]]],
+) -> list[tuple[dict[str, Any], list[CellResult]]]:
+    """Sorted by "matching", so that each of its values has rows of its own."""
     order = list(dict.fromkeys(coords.get("matching") for coords, _ in found))
     return sorted(found, key=lambda one: order.index(one[0].get("matching")))
 
@@ -106,101 +105,101 @@ def _columns(panels: int) -> int:
     return panels if panels < 4 else 4 if panels % 4 == 0 else 3
 
 
-def _line(part: Loaded, measure: Measure, look: str) -> Mark:
-    track = part.tracks[measure.key]
-    few = slice(1, None, 2) if len(track.x) > 60 and len(track.x) % 2 == 0 else slice(None)
+def _line(cell: CellResult, measure: Measure, style: str) -> Mark:
+    series = cell.series[measure.key]
+    few = slice(1, None, 2) if len(series.x) > 60 and len(series.x) % 2 == 0 else slice(None)
     return Mark(
-        "line", look, track.x[few].tolist(), track.mean[few].tolist(), track.se[few].tolist()
+        "line", style, series.x[few].tolist(), series.mean[few].tolist(), series.se[few].tolist()
     )
 
 
-def _counts_steps(record: Record, parts: Sequence[Loaded]) -> bool:
-    return any(p.metric.startswith("steps") for part in parts for p in _published(record, part))
+def _counts_steps(result: StudyResult, cells: Sequence[CellResult]) -> bool:
+    return any(p.metric.startswith("steps") for cell in cells for p in _published(result, cell))
 
 
-def _hollow(record: Record, part: Loaded, colours: dict[str, str]) -> list[Mark]:
-    """What was published of a part, where it would lie on its curve."""
-    if record.study.measures[0].key not in part.tracks:
+def _hollow(result: StudyResult, cell: CellResult, colours: dict[str, str]) -> list[Mark]:
+    """The published numbers of a cell, at their places on its curve."""
+    if result.study.measures[0].key not in cell.series:
         return []
-    look = colours[label_of(record.study, part)].split()[0]
-    last = float(part.tracks[record.study.measures[0].key].x[-1])
+    style = colours[label_of(result.study, cell)].split()[0]
+    last = float(cell.series[result.study.measures[0].key].x[-1])
     found = []
-    for number in _published(record, part):
+    for number in _published(result, cell):
         value = _middle(number)
         at = re.search(r"% at (\d+)", number.metric)
         if value is None or number.metric.startswith("all-fail"):
             continue
         place = (
-            (value, record.study.threshold)
+            (value, result.study.threshold)
             if number.metric.startswith("steps")
             else (last, value / 100)
         )
         if at:
             place = float(at[1]), value / 100
-        found.append(Mark("hollow", look, [place[0]], [place[1]]))
+        found.append(Mark("hollow", style, [place[0]], [place[1]]))
     return found
 
 
 def _middle(number: Published) -> float | None:
-    """The number that was printed, None for a bound and for never."""
+    """The number that was printed; None if it is a bound or "never"."""
     low, high = number.range
     return (low + high) / 2 if math.isfinite(high - low) else None
 
 
-def _sweep(record: Record) -> Figure:
-    """The last point of each curve against the axis, and what was published beside it."""
-    study, measure = record.study, record.study.measures[0]
+def _sweep(result: StudyResult) -> Figure:
+    """The last point of each curve against the sweep axis, beside the published numbers."""
+    study, measure = result.study, result.study.measures[0]
     values = [
         v
         for v in study.grid[study.sweep]
-        if any(part.coords[study.sweep] == v for part in record.parts)
+        if any(cell.coords[study.sweep] == v for cell in result.cells)
     ]
-    colours = _looks((part.method, part.label) for part in record.parts)
+    colours = _css_classes((cell.method, cell.label) for cell in result.cells)
     marks: list[Mark] = []
-    for label, look in colours.items():
+    for label, style in colours.items():
         members = [
-            part for part in record.parts if part.label == label and measure.key in part.tracks
+            cell for cell in result.cells if cell.label == label and measure.key in cell.series
         ]
-        xs = [float(values.index(part.coords[study.sweep])) for part in members]
-        ends = [part.tracks[measure.key].last for part in members]
+        xs = [float(values.index(cell.coords[study.sweep])) for cell in members]
+        ends = [cell.series[measure.key].last for cell in members]
         errors = [float(standard_error(end)) for end in ends]
-        marks.append(Mark("dots", look, xs, [float(end.mean()) for end in ends], errors))
+        marks.append(Mark("dots", style, xs, [float(end.mean()) for end in ends], errors))
         known = [
             (x, value / 100)
-            for x, part in zip(xs, members, strict=True)
-            for number in _published(record, part)
+            for x, cell in zip(xs, members, strict=True)
+            for number in _published(result, cell)
             if number.metric == "final error %" and (value := _middle(number)) is not None
         ]
-        marks.append(Mark("hollow", look.split()[0], [x for x, _ in known], [y for _, y in known]))
+        marks.append(Mark("hollow", style.split()[0], [x for x, _ in known], [y for _, y in known]))
     y = Axis(measure.label, measure.log, percent=True)
     panel = Panel("", Axis(study.sweep, names=[str(v) for v in values]), y, marks)
     note = "Mean over seeds at the last point, ± one standard error"
     return Figure(study.title, [panel], list(colours.items()), note=note)
 
 
-def _league(record: Record) -> Figure:
-    """Every objective's seeds at the end, the lowest mean on top."""
-    measure = record.study.measures[0]
-    parts = [part for part in record.parts if measure.key in part.tracks]
-    parts.sort(key=lambda part: float(part.tracks[measure.key].end.mean()), reverse=True)
+def _ranking(result: StudyResult) -> Figure:
+    """The final error of every objective's seeds, with the lowest mean on top."""
+    measure = result.study.measures[0]
+    cells = [cell for cell in result.cells if measure.key in cell.series]
+    cells.sort(key=lambda cell: float(cell.series[measure.key].end.mean()), reverse=True)
     marks = []
-    for i, part in enumerate(parts):
-        end = part.tracks[measure.key].end
-        look = "m0" if part.method == "tpo" else "m6"
-        marks.append(Mark("strip", look, end.tolist(), [float(i)] * len(end)))
-        marks.append(Mark("hollow", look, [float(end.mean())], [float(i)]))
+    for i, cell in enumerate(cells):
+        end = cell.series[measure.key].end
+        style = "m0" if cell.method == "tpo" else "m6"
+        marks.append(Mark("strip", style, end.tolist(), [float(i)] * len(end)))
+        marks.append(Mark("hollow", style, [float(end.mean())], [float(i)]))
     x = Axis("error over the last 100 episodes", log=True, percent=True)
-    panel = Panel("", x, Axis("", names=[part.label for part in parts]), marks)
-    note = "A point per seed, a diamond for their mean; no number of this study was published"
-    return Figure(record.study.title, [panel], [], height=70 + 17 * len(parts), note=note)
+    panel = Panel("", x, Axis("", names=[cell.label for cell in cells]), marks)
+    note = "A point per seed, a diamond for their mean; the paper has no such comparison"
+    return Figure(result.study.title, [panel], [], height=70 + 17 * len(cells), note=note)
 
 
-def _bars(record: Record) -> Figure:
+def _bars(result: StudyResult) -> Figure:
     """The bars of a study that has no curves."""
-    shown = exact_views.VIEWS[record.study.view](record.study, record.parts)
+    shown = exact_views.VIEWS[result.study.view](result.study, result.cells)
     found: list[dict[str, Any]] = [p for p in shown["panels"] if p.get("kind") == "bars"]
     labels = [s["label"] for panel in found for s in panel["series"]]
-    colours = _looks((slug(label), label) for label in labels)
+    colours = _css_classes((slug(label), label) for label in labels)
     panels = []
     for panel in found:
         names = panel["series"][0]["x"]
@@ -215,7 +214,7 @@ def _bars(record: Record) -> Figure:
             for s in panel["series"]
         ]
         panels.append(Panel(panel["title"], Axis("", names=names), Axis(""), marks))
-    return Figure(record.study.title, panels, list(colours.items()), columns=2)
+    return Figure(result.study.title, panels, list(colours.items()), columns=2)
 
 
 def _floats(values: Sequence[float | None]) -> list[float]:

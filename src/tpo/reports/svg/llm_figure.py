@@ -1,26 +1,26 @@
-"""The figure of a comparison of language models: what became of each method, against rollouts."""
+"""The figure of a comparison of language models: accuracy and other measures against rollouts."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tpo.reports.styles import looks
+from tpo.reports.styles import css_classes
 from tpo.reports.svg.axes import Axis
 from tpo.reports.svg.draw import Figure, Mark, Panel
 
 DRAWN = ("sampled", "pass_at_k", "entropy", "kl")
-"""Measures that the figure shows, where there are curves."""
+"""Measures that the figure shows, if the comparison has their curves."""
 BANDS = 6
-"""The most methods whose intervals are drawn: those of more hide each other."""
+"""With more methods than this no intervals are drawn, because they would overlap."""
 LINES = 10
-"""The most methods that are drawn one and all: of more, each at the rate that ends best."""
+"""With more methods than this, each is drawn only at its learning rate with the highest final accuracy."""
 
 Series = Mapping[str, Any]
 
 
 def figure(summary: Mapping[str, Any]) -> Figure:
-    """Accuracy against rollouts, and what goes with it."""
+    """Accuracy, entropy and KL against rollouts."""
     known = {panel["coords"]["measure"]: panel for panel in summary["panels"]}
     chosen = [known[name] for name in DRAWN if name in known]
     methods = {s["method"]: s["label"] for panel in chosen for s in panel["series"]}
@@ -28,32 +28,32 @@ def figure(summary: Mapping[str, Any]) -> Figure:
     if len(methods) > LINES and "sampled" in known:
         best = _best_rates(known["sampled"]["series"])
         shown = {method: label for method, label in methods.items() if method in best}
-    colours = looks(shown.items())
+    colours = css_classes(shown.items())
     bands = len(shown) <= BANDS
-    aim = next((m["threshold"] for m in summary["methods"] if m["threshold"] is not None), None)
+    goal = next((m["threshold"] for m in summary["methods"] if m["threshold"] is not None), None)
     panels = [
         Panel(
             panel["title"],
             Axis("rollouts"),
             Axis("", percent=panel["coords"]["measure"] in ("sampled", "pass_at_k")),
             [_line(s, colours[s["label"]], bands) for s in panel["series"] if s["method"] in shown],
-            [aim] if aim is not None and panel["coords"]["measure"] == "sampled" else [],
+            [goal] if goal is not None and panel["coords"]["measure"] == "sampled" else [],
         )
         for panel in chosen
     ]
     note = (
-        "Held out: interquartile mean over seeds and its 95% interval; else mean ± standard error"
+        "On held-out prompts: interquartile mean over seeds, 95% interval. In training: mean ± standard error"
         if bands
-        else "Held out: interquartile mean over seeds; else mean. Intervals are in the table"
+        else "On held-out prompts: interquartile mean over seeds. In training: mean. The table has intervals"
     )
     if len(shown) < len(methods):
-        note = f"Of each method the rate that ends best; the others are in the table. {note}"
+        note = f"Each method at its best learning rate; the table has the others. {note}"
     legend = [(label, colours[label]) for label in shown.values()]
     return Figure(summary["title"], panels, legend, columns=3 if len(panels) == 3 else 2, note=note)
 
 
 def _best_rates(sampled: Sequence[Series]) -> set[str]:
-    """Of methods that differ in the learning rate alone, the one that ends with the most samples right."""
+    """Of methods that differ only in the learning rate, the one with the highest final sampled accuracy."""
     best: dict[str, Series] = {}
     for series in sampled:
         parts = series["method"].split(":")
@@ -63,14 +63,14 @@ def _best_rates(sampled: Sequence[Series]) -> set[str]:
     return {series["method"] for series in best.values()}
 
 
-def _line(series: Series, look: str, band: bool) -> Mark:
+def _line(series: Series, style: str, band: bool) -> Mark:
     middle = series.get("iqm", series["mean"])
     if not band:
-        return Mark("line", look, series["x"], middle)
+        return Mark("line", style, series["x"], middle)
     if "iqm" not in series:
-        return Mark("line", look, series["x"], middle, series["se"])
+        return Mark("line", style, series["x"], middle, series["se"])
     ends = [
         (y if low is None else low, y if high is None else high)
         for y, low, high in zip(series["iqm"], series["iqm_low"], series["iqm_high"], strict=True)
     ]
-    return Mark("line", look, series["x"], series["iqm"], band=ends)
+    return Mark("line", style, series["x"], series["iqm"], band=ends)

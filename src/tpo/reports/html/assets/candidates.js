@@ -7,14 +7,14 @@ tpo.candidates = (() => {
   const NAMES = "ABCDEFGH";
   const LEAST = 0.001;
 
-  // One probability set, the others scaled to make room
+  // Candidate k gets this probability, the others are rescaled so that the sum stays 1
   function withProbability(pOld, k, value) {
-    const room = 1 - LEAST * (pOld.length - 1);
-    const wanted = Math.min(Math.max(value, LEAST), room);
+    const most = 1 - LEAST * (pOld.length - 1);
+    const wanted = Math.min(Math.max(value, LEAST), most);
     const rest = pOld.reduce((a, p, j) => (j === k ? a : a + p), 0);
-    const spread = pOld.map((p, j) => (j === k ? wanted : Math.max((p / rest) * (1 - wanted), LEAST)));
-    const over = spread.reduce((a, p, j) => (j === k ? a : a + p), 0);
-    return spread.map((p, j) => (j === k ? wanted : (p / over) * (1 - wanted)));
+    const scaled = pOld.map((p, j) => (j === k ? wanted : Math.max((p / rest) * (1 - wanted), LEAST)));
+    const others = scaled.reduce((a, p, j) => (j === k ? a : a + p), 0);
+    return scaled.map((p, j) => (j === k ? wanted : (p / others) * (1 - wanted)));
   }
 
   function mount(host, state, changed) {

@@ -90,7 +90,7 @@ tpo.chart = (() => {
     const { x, y } = axes(data, visible, view, width, height);
     frame(svg, x, y, data, width, height);
     for (const series of visible) {
-      const g = el("g", { class: `series ${series.look}` });
+      const g = el("g", { class: `series ${series.style}` });
       if (view.seeds) for (const seed of series.seeds || []) g.append(line(series.x, seed, x, y, "seed"));
       else if (view.centre !== "median") band(g, series, x, y);
       g.append(line(series.x, centreOf(series, view), x, y, "centre"));
@@ -179,7 +179,7 @@ tpo.chart = (() => {
       .map(({ s, i }) => ({ s, value: centreOf(s, plot.view)[i], se: s.se && s.se[i] }))
       .filter(({ value }) => usable(value)).sort((a, b) => b.value - a.value);
     for (const { s, value } of rows) {
-      plot.cursor.append(el("circle", { class: s.look, cx: px, cy: plot.y.at(value), r: 3.5 }));
+      plot.cursor.append(el("circle", { class: s.style, cx: px, cy: plot.y.at(value), r: 3.5 }));
     }
     fillReadout(readout, stop, rows, plot.view);
     const left = px > host.clientWidth / 2 ? px - readout.offsetWidth - 12 : px + 12;
@@ -191,7 +191,7 @@ tpo.chart = (() => {
     readout.replaceChildren(
       el("strong", {}, number(stop, 6)),
       ...rows.map(({ s, value, se }) =>
-        el("div", {}, el("span", { class: `swatch ${s.look}` }), s.label, s.n ? ` (n = ${s.n}) ` : " ",
+        el("div", {}, el("span", { class: `swatch ${s.style}` }), s.label, s.n ? ` (n = ${s.n}) ` : " ",
           el("b", {}, `${number(value)}${spread(se)}`))));
   }
 

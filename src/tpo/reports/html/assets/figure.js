@@ -50,7 +50,7 @@ tpo.figure = (() => {
   function legendEntries(panels) {
     const found = new Map();
     for (const s of panels.filter((p) => p.kind !== "profile").flatMap((p) => p.series)) {
-      if (s.looks) continue;
+      if (s.styles) continue;
       if (!found.has(s.key)) found.set(s.key, { ...s, seen: [] });
       if (s.n) found.get(s.key).seen.push(s);
     }
@@ -62,11 +62,11 @@ tpo.figure = (() => {
         view.hidden[on ? "delete" : "add"](s.key);
         redraw();
       });
-      button.append(el("span", { class: `swatch ${s.look}` }), s.label, seedsOf(s));
+      button.append(el("span", { class: `swatch ${s.style}` }), s.label, seedsOf(s));
       return button;
     }));
   }
-  // How many seeds stand behind a line; a range where the panels differ
+  // The number of seeds of a line; a range where the panels differ
   function seedsOf({ seen }) {
     if (!seen.length) return "";
     const [few, many] = [Math.min(...seen.map((s) => s.n)), Math.max(...seen.map((s) => s.n))];
@@ -115,7 +115,7 @@ tpo.figure = (() => {
       title: data.title,
       names: data.corners || ["1", "2", "3"],
       paths: drawn.filter((s) => s.points.length > 1),
-      marks: drawn.map((s) => ({ look: s.look, name: s.label, point: s.points.at(-1) })),
+      marks: drawn.map((s) => ({ style: s.style, name: s.label, point: s.points.at(-1) })),
     };
   }
 

@@ -1,12 +1,12 @@
-// The formulas of tpo.objectives and tpo.diagnostics.population that the playground shows, for one context of K candidates.
-// A group is { old, scores }: old[k][t] are token log-probs of the rollout policy, rows may differ in length.
-// tests/reports compares every function here with the Python library.
+// The formulas of tpo.objectives and tpo.diagnostics.population that the playground shows, for one prompt with K candidates.
+// A group is { old, scores }: old[k][t] are token log-probs of the rollout policy; rows may differ in length.
+// tests/reports/test_maths.py compares every function with the Python library.
 "use strict";
 globalThis.tpo = globalThis.tpo || {};
 
 tpo.maths = (() => {
   const LIMIT = 20; // log-ratios are clamped to ±20, as in tpo.objectives.kl
-  const TOLERANCE = 5e-7; // a difference of this part of the largest score is rounding, as in tpo.groups
+  const TOLERANCE = 5e-7; // differences below this share of the largest score are rounding, as in tpo.groups
 
   const sum = (x) => x.reduce((a, b) => a + b, 0);
   const mean = (x) => sum(x) / x.length;
@@ -50,7 +50,7 @@ tpo.maths = (() => {
     position: abovePosition,
   };
 
-  // ---- how token terms become one number ------------------------------------------------------
+  // ---- weights with which token terms are summed ----------------------------------------------
   function tokenWeights({ old, scores }, over, drop) {
     if (drop && constant(scores)) return map2(old, () => 0);
     const K = old.length;
@@ -98,13 +98,13 @@ tpo.maths = (() => {
     const top = Math.max(a, b);
     return top + Math.log((Math.exp(a - top) + Math.exp(b - top)) / 2);
   }
-  const PULLS = {
+  const DIVERGENCES = {
     reverse: (p, w) => Math.exp(p) * (p - w),
     js: (p, w) => (Math.exp(p) * (p - logMixture(p, w))) / 2,
     alpha: (p, w) => (Math.exp(p) - Math.exp(0.5 * p + 0.5 * w)) / 0.5,
   };
 
-  function targetSignal(kind, group, options) {
+  function preparedTarget(kind, group, options) {
     const score = options.score || kind.score;
     const rule = scoreRule(score, group.old);
     if (kind.clip && rule.offset) rule.clip = [Math.log1p(-options.clip), Math.log1p(options.clip)];
@@ -113,29 +113,29 @@ tpo.maths = (() => {
     const logQ = logSoftmax(tilted(anchor, u, options.eta));
     return { rule, u, logQ, q: logQ.map(Math.exp) };
   }
-  // p (1 - Q/P), where candidates of one score make one outcome
-  function byOutcome(p, q, scores) {
+  // p (1 - Q/P): candidates of equal score are pooled, P and Q are the sums of p and q over them
+  function pooledGradient(p, q, scores) {
     return p.map((x, k) => {
       const elsewhere = scores.map((s) => s !== scores[k]);
       const own = sum(p.filter((_, j) => !elsewhere[j]));
       return (x / own) * sum(q.map((y, j) => (elsewhere[j] ? y - p[j] : 0)));
     });
   }
-  function targetSlope(kind, group, options, logProbs) {
-    const { rule, logQ, q } = targetSignal(kind, group, options);
+  function targetCoefficients(kind, group, options, logProbs) {
+    const { rule, logQ, q } = preparedTarget(kind, group, options);
     const logP = logSoftmax(logScores(logProbs, rule));
     if (!kind.divergence) {
       const p = logP.map(Math.exp);
-      const c = kind.ties === "free" ? byOutcome(p, q, group.scores) : p.map((x, k) => x - q[k]);
+      const c = kind.ties === "pooled" ? pooledGradient(p, q, group.scores) : p.map((x, k) => x - q[k]);
       return pulledBack(c, logProbs, rule);
     }
-    const pull = logP.map((x, k) => PULLS[kind.divergence](x, logQ[k]));
+    const pull = logP.map((x, k) => DIVERGENCES[kind.divergence](x, logQ[k]));
     const total = sum(pull);
     return pulledBack(pull.map((x, k) => x - Math.exp(logP[k]) * total), logProbs, rule);
   }
 
-  // ---- the policy-gradient family: a number on each log-prob ----------------------------------
-  function weightedSlope(kind, group, options, logProbs) {
+  // ---- the policy-gradient family: a weight on each log-prob ----------------------------------
+  function weightedCoefficients(kind, group, options, logProbs) {
     const weights = tokenWeights(group, kind.over);
     const advantages = ADVANTAGES[kind.advantage](group);
     return map2(logProbs, (x, k, t) => {
@@ -144,15 +144,15 @@ tpo.maths = (() => {
     });
   }
 
-  // ---- the ratio family: slopes by the log-ratio x --------------------------------------------
-  function clippedSlope(x, a, low, high) {
+  // ---- the ratio family: derivatives of surrogates by the log-ratio x -------------------------
+  function clippedSurrogate(x, a, low, high) {
     const r = Math.exp(x);
     return (a > 0 && r > 1 + high) || (a < 0 && r < 1 - low) ? 0 : -r * a;
   }
-  const SLOPES = {
-    clipped: (x, a, o) => clippedSlope(x, a, o.clip, o.clip),
-    clip_higher: (x, a) => clippedSlope(x, a, 0.2, 0.28),
-    gspo: (x, a) => clippedSlope(x, a, 3e-4, 4e-4),
+  const SURROGATES = {
+    clipped: (x, a, o) => clippedSurrogate(x, a, o.clip, o.clip),
+    clip_higher: (x, a) => clippedSurrogate(x, a, 0.2, 0.28),
+    gspo: (x, a) => clippedSurrogate(x, a, 3e-4, 4e-4),
     exact: (x, a) => -Math.exp(x) * a,
     trpo: (x, a) => -Math.exp(x) * a + (Math.exp(x) - 1),
     mirror: (x, a) => Math.exp(x) * (x - a),
@@ -161,9 +161,9 @@ tpo.maths = (() => {
       return -4 * gate * (1 - gate) * Math.exp(x) * a;
     },
   };
-  const inside = (x, slope) => (Math.abs(x) < LIMIT ? slope : 0);
+  const inside = (x, derivative) => (Math.abs(x) < LIMIT ? derivative : 0);
 
-  function ratioSlope(kind, group, options, logProbs) {
+  function ratioCoefficients(kind, group, options, logProbs) {
     const ratios = map2(logProbs, (x, k, t) => x - group.old[k][t]);
     const advantages = ADVANTAGES[kind.advantage](group);
     const whole = kind.ratio !== "token";
@@ -174,27 +174,27 @@ tpo.maths = (() => {
     return map2(ratios, (own, k, t) => {
       const length = kind.ratio === "mean" ? ratios[k].length : 1;
       const x = whole ? sum(ratios[k]) / length : own;
-      const held = clip(x, -LIMIT, LIMIT);
-      const surrogate = inside(x, SLOPES[kind.slope](held, advantages[k][t], options));
-      const penalty = beta ? beta * inside(x, 1 - Math.exp(-held)) : 0;
-      return (weights[k][t] * (surrogate + penalty)) / length;
+      const clamped = clip(x, -LIMIT, LIMIT);
+      const gain = inside(x, SURROGATES[kind.surrogate](clamped, advantages[k][t], options));
+      const penalty = beta ? beta * inside(x, 1 - Math.exp(-clamped)) : 0;
+      return (weights[k][t] * (gain + penalty)) / length;
     });
   }
 
-  // ---- the names ------------------------------------------------------------------------------
-  const fit = (label, rest) => ({ label, slope_of: targetSlope, family: "target", ...rest });
+  // ---- the objectives by name -----------------------------------------------------------------
+  const fit = (label, rest) => ({ label, coefficientsOf: targetCoefficients, family: "target", ...rest });
   const weigh = (label, advantage, over, gate = () => 1) => ({
-    label, slope_of: weightedSlope, family: "policy gradient", advantage, over, gate,
+    label, coefficientsOf: weightedCoefficients, family: "policy gradient", advantage, over, gate,
   });
-  const ratio = (label, slope, advantage, over, rest) => ({
-    label, slope_of: ratioSlope, family: "ratio", slope, advantage, over, ratio: "token", ...rest,
+  const ratio = (label, surrogate, advantage, over, rest) => ({
+    label, coefficientsOf: ratioCoefficients, family: "ratio", surrogate, advantage, over, ratio: "token", ...rest,
   });
   const tpoKind = { score: "sum", anchor: true };
   const lpoKind = { score: "mean_ratio", anchor: true, clip: true };
   const OBJECTIVES = {
     tpo: fit("TPO", tpoKind),
     tpo_no_anchor: fit("TPO, no anchor", { ...tpoKind, anchor: false }),
-    tpo_outcomes: fit("TPO, free ties", { ...tpoKind, ties: "free" }),
+    tpo_outcomes: fit("TPO, pooled ties", { ...tpoKind, ties: "pooled" }),
     lpo: fit("LPO", lpoKind),
     lpo_reverse: fit("LPO, reverse KL", { ...lpoKind, divergence: "reverse" }),
     group_pg: weigh("Group PG", "z", "group"),
@@ -222,11 +222,11 @@ tpo.maths = (() => {
   // dL/d log-prob of every token, [k][t]
   function coefficients(name, group, options, logProbs) {
     const kind = OBJECTIVES[name];
-    return kind.slope_of(kind, group, { ...DEFAULTS, ...options }, logProbs);
+    return kind.coefficientsOf(kind, group, { ...DEFAULTS, ...options }, logProbs);
   }
-  // The frozen q of a target objective, and the P that is fitted to it at candidate log-probs logP
+  // The target q of a target objective, and the P that is fitted to it at candidate log-probs logP
   function fitted(name, group, options, logP) {
-    const { rule, q } = targetSignal(OBJECTIVES[name], group, { ...DEFAULTS, ...options });
+    const { rule, q } = preparedTarget(OBJECTIVES[name], group, { ...DEFAULTS, ...options });
     const logProbs = tokens(logP, group.old.map((row) => row.length));
     return { q, P: softmax(logScores(logProbs, rule)) };
   }
@@ -258,7 +258,7 @@ tpo.maths = (() => {
     return path;
   }
 
-  // ---- the talk -------------------------------------------------------------------------------
+  // ---- diagnostics of the talk ----------------------------------------------------------------
   const METHODS = ["ce", "pg", "dg", "grpo", "tpo"];
   const oddsFactor = (arms) => Math.exp(arms / Math.sqrt(arms - 1));
   function populationBeta(method, p, arms) {
@@ -277,12 +277,14 @@ tpo.maths = (() => {
       return { method, coefficient, gradient: (coefficient * (1 - easy)) / (1 - hard) };
     });
   }
-  function wallTarget(p, k) {
+  // TPO's q for the one success of probability p among k candidates
+  function rareTarget(p, k) {
     const pOld = Array.from({ length: k }, (_, i) => (i ? (1 - p) / (k - 1) : p));
     return target(pOld.map(Math.log), standardize(pOld.map((_, i) => (i ? 0 : 1))))[0];
   }
-  function clipWall(p, width, sizes) {
-    return { clipped: Math.min((1 + width) * p, 1), target: sizes.map((k) => wallTarget(p, k)) };
+  // The highest probability that one update may give a success of probability p
+  function clipBound(p, width, sizes) {
+    return { clipped: Math.min((1 + width) * p, 1), target: sizes.map((k) => rareTarget(p, k)) };
   }
   function rareFailure(pOld, rewards) {
     return target(pOld.map(Math.log), standardize(rewards)).map((q, k) => q - pOld[k]);
@@ -290,6 +292,6 @@ tpo.maths = (() => {
 
   return {
     OBJECTIVES, DEFAULTS, standardize, target, softmax, coefficients, fitted, push, descent,
-    groupOf, populationBeta, gradientShare, clipWall, rareFailure, norm, sum,
+    groupOf, populationBeta, gradientShare, clipBound, rareFailure, norm, sum,
   };
 })();

@@ -1,4 +1,4 @@
-// What the playground draws: pushes side by side, p and the gradient over epochs, the simplex, the talk's diagnostics.
+// The figures of the playground: each objective's push, p and the gradient over epochs, the simplex, the talk's diagnostics.
 "use strict";
 globalThis.tpo = globalThis.tpo || {};
 
@@ -6,16 +6,16 @@ tpo.pictures = (() => {
   const { el, number } = tpo.dom;
   const { bars, simplex, mount: picture } = tpo.shapes;
   const M = tpo.maths;
-  const LOOKS = {
+  const STYLES = {
     tpo: "m0", grpo: "m1", ppo: "m2", dg: "m3", grpo_no_kl: "m4", tpo_no_anchor: "m5", lpo: "m6",
     group_pg: "m7", lpo_reverse: "m6 d1", reinforce: "m7 d1",
   };
   const MAIN = ["tpo", "tpo_no_anchor", "lpo", "lpo_reverse", "group_pg", "grpo", "ppo", "dg", "reinforce"];
-  const lookOf = (name) => LOOKS[name] || "m6 d2";
+  const styleOf = (name) => STYLES[name] || "m6 d2";
   const range = (n) => Array.from({ length: n }, (_, i) => i);
   const calm = { log: false, centre: "mean", seeds: false, hidden: new Set(), height: 260 };
 
-  // ---- the push of every objective: a button each, which chooses it ---------------------------
+  // ---- the push of every objective: one button each, to select it -----------------------------
   function pushes(host, choose) {
     const grid = el("div.pushes", { role: "group", "aria-label": "Push of each objective" });
     host.append(grid);
@@ -58,18 +58,18 @@ tpo.pictures = (() => {
       const xs = range(path.p.length);
       for (const old of keys) old.remove();
       keys = [key(path.p[0].map((_, k) => [`m${k}`, tpo.candidates.NAMES[k]])),
-        key(Object.keys(others).map((name) => [lookOf(name), M.OBJECTIVES[name].label]))];
+        key(Object.keys(others).map((name) => [styleOf(name), M.OBJECTIVES[name].label]))];
       left.after(keys[0]);
       right.after(keys[1]);
       p.set({ ...empty, title: "p over the epochs", series: path.p[0].map((_, k) => ({
-        key: k, label: tpo.candidates.NAMES[k], look: `m${k}`, x: xs, mean: path.p.map((row) => row[k]) })) });
+        key: k, label: tpo.candidates.NAMES[k], style: `m${k}`, x: xs, mean: path.p.map((row) => row[k]) })) });
       norms.set({ ...empty, title: "Norm of the gradient", y: { label: "norm" },
         series: Object.entries(others).map(([name, values]) => ({
-          key: name, label: M.OBJECTIVES[name].label, look: lookOf(name), x: xs, mean: values })) });
+          key: name, label: M.OBJECTIVES[name].label, style: styleOf(name), x: xs, mean: values })) });
     };
   }
-  const key = (entries) => el("p.key", {}, entries.map(([look, text]) =>
-    el("span", {}, el("span", { class: `swatch ${look}` }), text)));
+  const key = (entries) => el("p.key", {}, entries.map(([style, text]) =>
+    el("span", {}, el("span", { class: `swatch ${style}` }), text)));
   const card = (title, body) => el("section.panel", {}, el("header", {}, el("h3", {}, title)), body);
 
   // ---- the simplex, with p_old to drag --------------------------------------------------------
@@ -101,36 +101,37 @@ tpo.pictures = (() => {
       box.hidden = state.pOld.length !== 3;
       if (box.hidden) return;
       shown = {
-        title: "Simplex", names: ["A", "B", "C"], paths: [{ look: "m0", points: path.p }],
-        marks: [{ look: "old", point: state.pOld, name: "p old" }, ...(q ? [{ look: "goal", point: q, name: "q" }] : []),
-          { look: "m0", point: path.p.at(-1), name: "p" }],
+        title: "Simplex", names: ["A", "B", "C"], paths: [{ style: "m0", points: path.p }],
+        marks: [{ style: "old", point: state.pOld, name: "p old" }, ...(q ? [{ style: "goal", point: q, name: "q" }] : []),
+          { style: "m0", point: path.p.at(-1), name: "p" }],
       };
       redraw();
     };
   }
 
-  // ---- the talk: clip wall and gradient share -------------------------------------------------
+  // ---- the talk: clip bound and gradient share ------------------------------------------------
   const SIZES = [4, 8, 16];
-  function wall(host) {
+  function clipBound(host) {
     const body = el("div.canvas");
     const words = el("p.live", { "aria-live": "polite" });
     const inputs = { p: slider("p of the success", 0.001, 0.9, 0.01, true), clip: slider("clip", 0.05, 0.5, 0.2) };
-    host.append(el("h3", {}, "The clip wall"), el("p", {},
-      "One success among K, of probability p. Clipping lets it grow by that share of itself and then stops; TPO's target does not depend on a step size."),
-    el("div.dials", {}, inputs.p.node, inputs.clip.node), words, el("div.panels", {}, card("Where one update may end", body)),
+    host.append(el("h3", {}, "The clip bound"), el("p", {},
+      "One of K candidates succeeds, and has probability p. One update with clipping raises p to (1 + clip)·p at most. " +
+      "TPO's target depends on neither the clip bound nor a step size."),
+    el("div.dials", {}, inputs.p.node, inputs.clip.node), words, el("div.panels", {}, card("Clip bound and TPO target", body)),
     key([["m1", "clipped"], ...SIZES.map((k, i) => [`m0 d${i}`, `TPO, K = ${k}`])]));
-    const data = { title: "Clip wall", x: { label: "p of the success", log: true }, y: { label: "may reach" }, zero: true, series: [] };
+    const data = { title: "Clip bound", x: { label: "p of the success", log: true }, y: { label: "bound or target" }, zero: true, series: [] };
     const panel = tpo.chart.panel(body, data, calm);
     const update = () => {
       const [p, width] = [inputs.p.value(), inputs.clip.value()];
       const xs = range(61).map((i) => 10 ** (-3 + (i / 60) * Math.log10(0.95 / 0.001)));
-      const walls = xs.map((x) => M.clipWall(x, width, SIZES));
-      const line = (label, look, mean) => ({ key: label, label, look, x: xs, mean });
-      panel.set({ ...data, series: [line("clipped", "m1", walls.map((w) => w.clipped)),
-        ...SIZES.map((k, i) => line(`TPO, K = ${k}`, `m0 d${i}`, walls.map((w) => w.target[i])))] });
-      const here = M.clipWall(p, width, SIZES);
+      const bounds = xs.map((x) => M.clipBound(x, width, SIZES));
+      const line = (label, style, mean) => ({ key: label, label, style, x: xs, mean });
+      panel.set({ ...data, series: [line("clipped", "m1", bounds.map((b) => b.clipped)),
+        ...SIZES.map((k, i) => line(`TPO, K = ${k}`, `m0 d${i}`, bounds.map((b) => b.target[i])))] });
+      const here = M.clipBound(p, width, SIZES);
       words.dataset.values = JSON.stringify([p, width, here.clipped, ...here.target]);
-      words.textContent = `From p = ${number(p)}: clipped ${number(here.clipped)}; TPO ` +
+      words.textContent = `From p = ${number(p)}: with clipping at most ${number(here.clipped)}; TPO's target ` +
         SIZES.map((k, i) => `${number(here.target[i])} (K = ${k})`).join(", ") + ".";
     };
     for (const input of Object.values(inputs)) input.node.addEventListener("input", update);
@@ -142,17 +143,17 @@ tpo.pictures = (() => {
       arms: slider("actions", 2, 40, 10, false, 1) };
     const body = el("div.canvas");
     let shown = [];
-    host.append(el("h3", {}, "Who gets the gradient: an easy prompt or a hard one"), el("p", {},
-      "One right action. How many times louder the easy prompt speaks than the hard one, in the exact population update: " +
-      "as the ratio of coefficients, and of gradient norms."),
-    el("div.dials", {}, Object.values(inputs).map((i) => i.node)), el("div.panels", {}, card("Easy over hard", body)));
-    const view = picture(body, (svg, width) => bars(svg, { title: "Easy over hard", series: shown }, width));
+    host.append(el("h3", {}, "Which prompt gets the gradient: an easy or a hard one"), el("p", {},
+      "Each prompt has one right action. How many times larger the exact population update of the easy prompt is than " +
+      "that of the hard one: as the ratio of coefficients, and of gradient norms."),
+    el("div.dials", {}, Object.values(inputs).map((i) => i.node)), el("div.panels", {}, card("Easy prompt relative to hard prompt", body)));
+    const view = picture(body, (svg, width) => bars(svg, { title: "Easy prompt relative to hard prompt", series: shown }, width));
     const update = () => {
       const rows = M.gradientShare(inputs.easy.value(), inputs.hard.value(), inputs.arms.value());
       const x = rows.map((r) => SHARE_NAMES[r.method]);
       body.dataset.values = JSON.stringify(rows);
-      shown = [{ key: 1, label: "coefficient", look: "m0", x, y: rows.map((r) => r.coefficient) },
-        { key: 2, label: "gradient norm", look: "m1", x, y: rows.map((r) => r.gradient) }];
+      shown = [{ key: 1, label: "coefficient", style: "m0", x, y: rows.map((r) => r.coefficient) },
+        { key: 2, label: "gradient norm", style: "m1", x, y: rows.map((r) => r.gradient) }];
       view.redraw();
     };
     host.append(key([["m0", "ratio of coefficients"], ["m1", "ratio of gradient norms"]]));
@@ -160,7 +161,7 @@ tpo.pictures = (() => {
     update();
   }
 
-  // A labelled slider with its value; on a log scale where asked
+  // A labelled slider with its value; `log` for a logarithmic scale
   function slider(label, low, high, start, log = false, step = "any") {
     const [to, from] = log ? [Math.log10, (v) => 10 ** v] : [(v) => v, (v) => v];
     const input = el("input", { type: "range", min: to(low), max: to(high), step, value: to(start), "aria-label": label });
@@ -176,5 +177,5 @@ tpo.pictures = (() => {
     return { node: el("label.dial", {}, el("span", {}, label), input, text), value, set, input };
   }
 
-  return { pushes, epochs, triangle, wall, share, slider, MAIN };
+  return { pushes, epochs, triangle, clipBound, share, slider, MAIN };
 })();

@@ -1,4 +1,4 @@
-// The playground: its state, its controls, and what follows from them.
+// The playground: its state, its controls and its results.
 "use strict";
 globalThis.tpo = globalThis.tpo || {};
 
@@ -55,17 +55,17 @@ tpo.playground = (() => {
     addEventListener("hashchange", () => { if (tpo.link.read(location.hash, state)) update(); });
     const left = el("div.controls");
     const right = el("div.results");
-    host.append(el("div.bench", {}, left, right));
+    host.append(el("div.workspace", {}, left, right));
     const controls = buildControls(left);
     const rows = tpo.candidates.mount(controls.rows, state, () => update());
     const words = el("p.live", { "aria-live": "polite" });
     const draw = pictures(right, words, () => update());
     const code = el("code");
     right.append(el("details", {}, el("summary", {}, "The same in Python"), el("pre.snippet", {}, code)),
-      el("a.small", { id: "link", href: "#playground", onclick: share }, "Put this state into the address, to send or keep it"));
+      el("a.small", { id: "link", href: "#playground", onclick: share }, "Link to these settings (puts them into the address)"));
     const talk = el("div.talk");
     host.append(talk);
-    tpo.pictures.wall(talk.appendChild(el("section")));
+    tpo.pictures.clipBound(talk.appendChild(el("section")));
     tpo.pictures.share(talk.appendChild(el("section")));
 
     function update() {
@@ -91,20 +91,21 @@ tpo.playground = (() => {
     const triangle = tpo.pictures.triangle(right, state, update);
     const place = (title, ...children) => right.appendChild(el("section", {}, el("h3", {}, title), ...children));
     const scales = el("div.switches", {},
-      choice("Where", [["old", "at p old"], ["now", "at p, after the epochs"]], "old", (v) => { state.at = v; update(); }),
-      toggle("each to its own scale", false, (on) => { state.ownScale = on; update(); }),
+      choice("Policy at which the push is taken", [["old", "at p old"], ["now", "at p, after the epochs"]], "old", (v) => { state.at = v; update(); }),
+      toggle("own scale for each", false, (on) => { state.ownScale = on; update(); }),
       toggle("all objectives", false, (on) => { state.all = on; update(); }));
     const pushes = tpo.pictures.pushes(
-      place("Push on each candidate", el("p", {}, "−∂L/∂ log p, up or down, for every objective. Choose one to follow it."), scales, words),
+      place("Push on each candidate", el("p", {}, "−∂L/∂ log p of each candidate, for every objective: up is more probable, " +
+        "down less. Select an objective to train with it."), scales, words),
       (name) => { state.name = name; update(); refocus(name); });
-    const epochs = tpo.pictures.epochs(place("As epochs pass"));
+    const epochs = tpo.pictures.epochs(place("Epochs on this group"));
     return (found) => {
       pushes(state, found.pushes);
       triangle(found.path, found.comparable ? found.q : null);
       epochs(state, found.path, found.norms);
     };
   }
-  // The buttons are drawn anew; the keyboard stays where it was
+  // The buttons are new after each update: give the keyboard focus back
   const refocus = (name) => document.querySelector(`[data-push="${name}"]`).focus();
 
   const scoreNote = () => el("p.small", {}, "Under this sequence score, q is the target of P: the softmax over the " +
@@ -149,11 +150,11 @@ tpo.playground = (() => {
     return api;
   }
 
-  // What the talk says of rare failures, for the group at hand
+  // The talk's statement about rare failures, for the current group
   function sentence({ first }) {
     const low = Math.min(...state.scores);
     const failures = state.pOld.map((_, k) => k).filter((k) => state.scores[k] === low);
-    if (failures.length === state.scores.length) return "All candidates score alike: no signal, and TPO's target is p old itself.";
+    if (failures.length === state.scores.length) return "All candidates score alike: the group is not informative, and TPO's target is p old itself.";
     if (failures.length < 2) return "";
     const [common, rare] = [failures.reduce((a, b) => (state.pOld[b] > state.pOld[a] ? b : a)),
       failures.reduce((a, b) => (state.pOld[b] < state.pOld[a] ? b : a))];

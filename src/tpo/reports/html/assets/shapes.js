@@ -18,13 +18,13 @@ tpo.shapes = (() => {
 
   // Names that are too long for the gutter end in an ellipsis, and are whole in a tooltip
   function rowName(name, right, y) {
-    const room = Math.max(4, Math.floor((right - 8) / 6.6));
-    const text = name.length > room ? `${name.slice(0, room - 1)}…` : name;
+    const most = Math.max(4, Math.floor((right - 8) / 6.6));
+    const text = name.length > most ? `${name.slice(0, most - 1)}…` : name;
     return el("text.name", { x: right - 8, y, "text-anchor": "end" }, el("title", {}, name), text);
   }
 
   // ---- horizontal bars, grouped by name -------------------------------------------------------
-  // series: [{ label, look, looks?, x: [names], y: [values], se? }]
+  // series: [{ label, style, styles?, x: [names], y: [values], se? }]
   function bars(svg, { title, series, hidden = new Set(), x: by = {}, y = {} }, width) {
     const shown = series.filter((s) => !hidden.has(s.key));
     const names = [...new Set(shown.flatMap((s) => s.x.map(String)))];
@@ -63,7 +63,7 @@ tpo.shapes = (() => {
     const se = series.se && usable(series.se[i]) ? series.se[i] : 0;
     const [from, to] = [Math.min(x.at(0), x.at(value)), Math.max(x.at(0), x.at(value))];
     const middle = top + thick / 2 - 1;
-    const g = el("g", { class: `bar ${(series.looks && series.looks[i]) || series.look}` },
+    const g = el("g", { class: `bar ${(series.styles && series.styles[i]) || series.style}` },
       el("title", {}, `${series.label}, ${series.x[i]}: ${number(value)}${se ? ` ± ${number(se, 2)}` : ""}`),
       el("rect", { x: from, y: top, width: Math.max(to - from, 1), height: thick - 2, rx: 1.5 }));
     if (se) g.append(el("line.whisker", { x1: x.at(value - se), x2: x.at(value + se), y1: middle, y2: middle }));
@@ -97,7 +97,7 @@ tpo.shapes = (() => {
     svg.append(grid, ...shown.map(({ s, values }, i) => stripRow(s, values, x, i * row + row / 2 + 2, left)));
   }
   function stripRow(series, values, x, middle, left) {
-    const g = el("g", { class: `strip ${series.look}` }, rowName(series.label, left, middle + 4));
+    const g = el("g", { class: `strip ${series.style}` }, rowName(series.label, left, middle + 4));
     values.forEach((v, i) => g.append(
       el("circle", { cx: x.at(v), cy: middle + ((i * 7) % 11) - 5, r: 3.2 }, el("title", {}, number(v)))));
     if (values.length) {
@@ -128,7 +128,7 @@ tpo.shapes = (() => {
     };
     return { corners, at, from, height: Math.round(tall + 56) };
   }
-  // paths: [{ look, points }], arrows: [{ look, from, to }], marks: [{ look, point, name }]; names: of the corners
+  // paths: [{ style, points }], arrows: [{ style, from, to }], marks: [{ style, point, name }]; names: of the corners
   function simplex(svg, { title, names, paths = [], arrows = [], marks = [] }, width) {
     const t = triangle(width);
     const where = marks.map((m) => `${m.name} (${m.point.map((v) => number(v, 2)).join(", ")})`)
@@ -138,18 +138,18 @@ tpo.shapes = (() => {
     for (const share of [0.25, 0.5, 0.75]) svg.append(...contour(t, share));
     names.forEach((name, k) => svg.append(el("text.label", {
       x: t.corners[k][0], y: t.corners[k][1] + (k ? 20 : -9), "text-anchor": "middle" }, name)));
-    for (const { look, points } of paths) {
+    for (const { style, points } of paths) {
       const d = points.map((p, i) => `${i ? "L" : "M"}${t.at(p).map((v) => v.toFixed(1)).join(" ")}`).join("");
-      svg.append(el("g", { class: `series ${look}` }, el("path.centre", { d })));
+      svg.append(el("g", { class: `series ${style}` }, el("path.centre", { d })));
     }
-    for (const { look, from, to } of arrows) {
-      svg.append(el("g", { class: `arrow ${look}` }, from.map((p, i) => arrow(t.at(p), t.at(to[i])))));
+    for (const { style, from, to } of arrows) {
+      svg.append(el("g", { class: `arrow ${style}` }, from.map((p, i) => arrow(t.at(p), t.at(to[i])))));
     }
-    for (const { look, point, name } of marks) {
+    for (const { style, point, name } of marks) {
       const [x, y] = t.at(point);
-      svg.append(el("g", { class: `mark ${look}` },
+      svg.append(el("g", { class: `mark ${style}` },
         el("circle", { cx: x, cy: y, r: 5.5 }, el("title", {}, name)),
-        el("text", look === "goal" ? { x: x - 9, y: y - 7, "text-anchor": "end" } : { x: x + 9, y: y - 7 }, name)));
+        el("text", style === "goal" ? { x: x - 9, y: y - 7, "text-anchor": "end" } : { x: x + 9, y: y - 7 }, name)));
     }
     return t;
   }

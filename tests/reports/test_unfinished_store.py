@@ -1,4 +1,4 @@
-"""From declared studies to the page: a finished study, and one that was stopped after its first cell."""
+"""The report of a store with a finished study and one that was interrupted after its first cell."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_a_half_finished_store_is_reported_as_far_as_it_got(
+def test_the_report_of_an_unfinished_study_shows_its_progress(
     tab: Any, store: Path, capsys: Any
 ) -> None:
     assert report_command(str(store)) == 0
@@ -34,7 +34,7 @@ def test_a_half_finished_store_is_reported_as_far_as_it_got(
     page = tab.open(Path(html))
     page.wait_for_selector("html[data-ready] .panel svg *")
     half, whole = page.locator("#study-tabular_single"), page.locator("#study-talk")
-    assert "1/4 cells are finished" in half.locator(".note").text_content().replace("  ", " ")
+    assert "1/4 runs are finished" in half.locator(".note").text_content().replace("  ", " ")
     assert whole.locator(".note").count() == 0
     assert half.locator("path.centre").count() >= 1
     assert whole.locator(".bar rect").count() > 10
