@@ -1,9 +1,9 @@
 """Attention of packed groups: a candidate attends to its prompt and to its own earlier tokens.
 
-The tokens of a group are one sequence, so that linear layers compute the prompt once. For attention the candidates
-become padded rows again, each with the prompt's keys before its own. That is K·C·(P + C) pairs of tokens instead
-of the square of the whole sequence. transformers calls this implementation by its name; without a layout it is
-torch's own attention.
+The tokens of a group are one sequence, so that linear layers compute the prompt once. For attention the
+candidates become padded rows again, each with the prompt's keys before its own. That is K·C·(P + C) pairs of
+tokens instead of the square of the whole sequence. The implementation is registered with transformers. Without
+a layout it is torch's own attention.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ class Layout:
         )
 
     def bias(self, dtype: torch.dtype, share: int) -> Tensor:
-        """[G·K, 1, share·C, P + C] the mask to add to attention scores, for `share` heads with the same keys."""
+        """[G·K, 1, share·C, P + C] the mask to add to scores, for `share` heads with the same keys."""
         if (dtype, share) not in self._biases:
             one = additive_mask(self.mask, dtype).repeat(1, share, 1)
             self._biases[dtype, share] = one.repeat_interleave(self.K, 0)[:, None]
@@ -123,8 +123,8 @@ class Layout:
 class _Split(torch.autograd.Function):
     """Packed groups [G, S, ...] to prompts [G, P, ...] and rows [G, K, L, ...].
 
-    The gradient of a candidate's token is gathered from its place in the rows. Only the gradients of prompt tokens,
-    which are in several rows, are summed.
+    The gradient of a candidate's token is gathered from its place in the rows. Only the gradients of prompt
+    tokens, which are in several rows, are summed.
     """
 
     @staticmethod

@@ -2,10 +2,10 @@
 
     prompt | candidate 1 | candidate 2 | ... | candidate K
 
-A token attends to the prompt and to its own candidate up to itself (see `attention`), and the positions of every
-candidate continue those of the prompt. So each token sees the same as in a sequence of its own, and its log-prob is
-the same. Log-probs of the whole vocabulary are computed for a slice of tokens at a time and recomputed in the
-backward pass, so that those of all tokens are never in memory together.
+A token attends to the prompt and to its own candidate up to itself (see `attention`), and the positions of
+every candidate continue those of the prompt. So each token sees the same as in a sequence of its own, and its
+log-prob is the same. Log-probs of the whole vocabulary are computed for a slice of tokens at a time, and again
+in the backward pass, so that those of all tokens are never in memory together.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Rows(NamedTuple):
     ) -> tuple[Tensor, Tensor | None]:
         """Log-probs [n, C] and, if asked for, entropies; None of them otherwise.
 
-        A forward pass has at most `rows_at_once` rows, or all if that is None, but never less than a whole group.
+        A forward pass has at most `rows_at_once` rows, all if that is None, and at least one whole group.
         """
         size = max(K, (rows_at_once or len(self.ids)) // K * K)
         found = []
@@ -135,7 +135,7 @@ def at_targets(logits: Tensor, targets: Tensor, temperature: float) -> tuple[Ten
 def _of_slice(
     head: Any, states: Tensor, targets: Tensor, temperature: float, entropies: bool
 ) -> tuple[Tensor, ...]:
-    """Log-probs [M] of the targets, given the hidden states [M, D] that predict them; entropies if asked for."""
+    """Log-probs [M] of targets from the hidden states [M, D] that predict them; entropies if asked for."""
     log_p, chosen = at_targets(head(states), targets, temperature)
     if not entropies:
         return (chosen,)

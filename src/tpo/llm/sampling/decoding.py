@@ -1,6 +1,6 @@
-"""Decoding with preallocated tensors: one cache, one mask, one step; on a GPU the step is a replayed CUDA graph.
+"""Decoding with preallocated tensors: one cache, one mask, and one step, which is a CUDA graph on a GPU.
 
-No shape depends on the step. So a GPU records the step once as a CUDA graph and replays it; a CPU runs the same code.
+No shape depends on the step. So a GPU records it once as a CUDA graph and replays it; a CPU runs the same code.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class Decoder:
     def start(
         self, prompts: PromptCache, mask: Tensor, logits: Tensor, prompt_of: Tensor, n: int
     ) -> None:
-        """Sample the first token of every row; row i continues prompt `prompt_of[i]`, rows from n on are unused.
+        """Sample the first token of every row: row i continues prompt `prompt_of[i]`; only n rows are used.
 
         `mask` [P, W] is True on the tokens of prompts, and `logits` [P, V] predict the token after each prompt.
         """

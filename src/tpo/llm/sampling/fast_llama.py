@@ -5,7 +5,8 @@
 
 Decoding one token for a few hundred rows takes as long as launching its kernels, so there are as few as plain
 torch allows: Q, K and V are one product, G and U another, heads that share keys are queries of one attention.
-LoRA is not merged, W x + B A x, and is rounded as in training: its change of W is often less than W's last digit.
+LoRA is not merged, W x + B A x, and is rounded as in training: what it adds to W is often less than W's last
+digit.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Sampler: completions of many prompts at once, from the weights that are being trained.
 
-A prompt is computed once, for all of its completions. The sampler keeps a copy of the weights in the precision that
-the model computes in, so that decoding reads half the bytes.
+A prompt is computed once, for all of its completions. The sampler keeps a copy of the weights in the precision
+that the model computes in, so that decoding reads half the bytes.
 """
 
 from __future__ import annotations
