@@ -13,9 +13,9 @@ QUIET = pytest.mark.filterwarnings("ignore:a completion could not be scored:Runt
 
 
 @pytest.fixture
-def moody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """A user's scorer in a module of their own that does everything wrong."""
-    (tmp_path / "moody_scorer.py").write_text(
+def faulty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A scorer in a user's own module; the completion names what it does wrong."""
+    (tmp_path / "faulty_scorer.py").write_text(
         "import os, time\n"
         "print('hello from the import')\n"
         "def score(completion, answer):\n"
@@ -26,12 +26,14 @@ def moody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
         "    return {'none': None, 'nan': float('nan'), 'inf': float('inf')}.get(completion, float(completion == answer))\n"
     )
     monkeypatch.setenv("PYTHONPATH", f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
-    return "moody_scorer:score"
+    return "faulty_scorer:score"
 
 
 @QUIET
-def test_a_scorer_that_raises_hangs_or_returns_nonsense_is_counted_and_left_out(moody: str) -> None:
-    scoring = Scoring({"name": moody}, timeout=2.0, workers=2)
+def test_a_scorer_that_raises_hangs_or_returns_nonsense_is_counted_and_left_out(
+    faulty: str,
+) -> None:
+    scoring = Scoring({"name": faulty}, timeout=2.0, workers=2)
     completions = ["good", "raise", "hang", "none", "nan", "inf", "exit", "good", "bad", "good"]
     start = time.perf_counter()
     try:
@@ -43,8 +45,8 @@ def test_a_scorer_that_raises_hangs_or_returns_nonsense_is_counted_and_left_out(
     assert scoring.failures.counts == {"raised": 2, "hung": 1, "no finite number": 3}
 
 
-def test_the_first_failure_of_a_kind_is_reported(moody: str) -> None:
-    scoring = Scoring({"name": moody}, workers=1)
+def test_the_first_failure_of_a_kind_is_reported(faulty: str) -> None:
+    scoring = Scoring({"name": faulty}, workers=1)
     try:
         with pytest.warns(
             RuntimeWarning, match=r"raised: KeyError: 'x'.*left out of its group"
@@ -56,7 +58,7 @@ def test_the_first_failure_of_a_kind_is_reported(moody: str) -> None:
 
 
 @QUIET
-def test_a_scorer_that_cannot_be_imported_stops_nothing() -> None:
+def test_a_scorer_that_cannot_be_imported_is_a_failure() -> None:
     scoring = Scoring({"name": "no_such_module:score"}, workers=1)
     assert scoring(["a"], answer=["a"]) == [None]
     assert scoring.failures.total == 1

@@ -56,15 +56,16 @@ def test_a_kernel_may_return_attention_in_any_memory_layout(
 
 
 def test_samples_follow_the_probabilities_of_the_model() -> None:
-    model, prompt, n, heat = made(CONFIGS["llama"]), [3, 4, 5], 4000, 1.5
+    model, prompt, n, temperature = made(CONFIGS["llama"]), [3, 4, 5], 4000, 1.5
     set_seed(1)
     pairs = Counter(
-        tuple(row) for row in sampler(model, tokens=2, rows=n)([prompt] * n, temperature=heat)
+        tuple(row)
+        for row in sampler(model, tokens=2, rows=n)([prompt] * n, temperature=temperature)
     )
     with torch.no_grad():
-        first = (model(torch.tensor([prompt])).logits[0, -1] / heat).softmax(-1)
+        first = (model(torch.tensor([prompt])).logits[0, -1] / temperature).softmax(-1)
         nexts = [
-            (model(torch.tensor([[*prompt, a]])).logits[0, -1] / heat).softmax(-1)
+            (model(torch.tensor([[*prompt, a]])).logits[0, -1] / temperature).softmax(-1)
             for a in range(12)
         ]
     expected = {

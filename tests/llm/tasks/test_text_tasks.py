@@ -143,17 +143,17 @@ def test_unknown_tasks_and_options_name_themselves() -> None:
         ("count", {}, lambda q, a: len(a.split()) == int(q.split()[2]) - int(q.split()[0]) + 1),
     ],
 )  # fmt: skip
-def test_toys_ask_what_they_answer(name: str, options: dict[str, Any], check: Any) -> None:
+def test_answers_of_toys_are_right(name: str, options: dict[str, Any], check: Any) -> None:
     made = task(f"toy:{name}", options, size=40, held_out=10)
     for part in (made.train, made.held_out):
         for row in part:
             question = row["prompt"][-1]["content"].rpartition(". ")[2]
             assert check(question, row["answer"]), (question, row["answer"])
             assert [turn["role"] for turn in row["prompt"]] == ["user", "assistant"] * 2 + ["user"]
-    asked = [str(p[-1]) for part in (made.train, made.held_out) for p in part["prompt"]]
+    questions = [str(p[-1]) for part in (made.train, made.held_out) for p in part["prompt"]]
     shown = {str(turn) for turn in made.train[0]["prompt"][:-1]}
-    assert len({*asked}) == 50
-    assert not shown & {*asked}
+    assert len({*questions}) == 50
+    assert not shown & {*questions}
     assert made.scoring().scorer["name"] == "exact"
 
 
@@ -170,14 +170,14 @@ def test_a_toy_that_cannot_be_made_says_why() -> None:
         task("toy:digits", {"length": 2})
 
 
-def test_the_small_model_writes_as_the_toy_asks() -> None:
+def test_the_small_model_reads_questions_letter_by_letter() -> None:
     """Every question and answer is read letter by letter, whatever words the letters make."""
     pytest.importorskip("tokenizers")
     path = ROOT / "examples" / "small_model.py"
     own = runpy.run_path(str(path))
     tokenizer = own["tokenizer"]()
-    asked = task("toy:reverse", size=50, held_out=1, options={"length": 5, "examples": 0}).train
-    for row in asked:
+    questions = task("toy:reverse", size=50, held_out=1, options={"length": 5, "examples": 0}).train
+    for row in questions:
         ids = tokenizer.apply_chat_template(
             row["prompt"], add_generation_prompt=True, return_dict=False
         )
@@ -196,5 +196,5 @@ def test_toys_of_unequal_difficulty() -> None:
         match=r"toy:sort \(spread is 4, expected 0 to 3.*it takes length, spread, examples",
     ):
         task("toy:sort", {"spread": 4})
-    asked = task("toy:reverse", {"length": 4, "spread": 2, "examples": 0}, size=60, held_out=1)
-    assert {len(answer) for answer in asked.train["answer"]} == {2, 3, 4, 5, 6}
+    questions = task("toy:reverse", {"length": 4, "spread": 2, "examples": 0}, size=60, held_out=1)
+    assert {len(answer) for answer in questions.train["answer"]} == {2, 3, 4, 5, 6}

@@ -23,7 +23,7 @@ OPTIONS = {
     "toy": ("task_options", "size"),
     "jsonl": ("scorer", "hint", "threshold"),
 }
-"""The options of a recipe that each kind of task takes, beside `held_out`, which all take."""
+"""The options of a recipe that each kind of task takes, besides `held_out`, which all take."""
 
 
 def kind(name: str) -> str | None:

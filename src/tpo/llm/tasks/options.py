@@ -11,7 +11,7 @@ from tpo.llm.rewards.scorers import EXTRACT
 
 @dataclass(frozen=True)
 class TaskOptions:
-    """What can be chosen for a task beside its name; `tpo.llm.tasks.OPTIONS` says which task takes what."""
+    """What can be chosen for a task besides its name; `tpo.llm.tasks.OPTIONS` lists what each kind takes."""
 
     task_options: Mapping[str, Any] = field(default_factory=dict)
     """options of the reasoning-gym dataset or of the toy"""
