@@ -20,7 +20,7 @@ import torch
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
-from tpo.llm.tasks.toys import LETTERS, about, reverse
+from tpo.llm.tasks.toys import LETTERS, reverse, varied_length
 
 BATCH, RATE = 96, 3e-3
 USER, BOT, END = "<user>", "<bot>", "<end>"
@@ -48,8 +48,8 @@ def tokenizer() -> PreTrainedTokenizerFast:
 
 
 def examples(draw: Random, letters: int, spread: int) -> list[tuple[str, str]]:
-    """A batch of questions of one length, each with its letters in random order as the answer."""
-    letters = about(draw, letters, spread)
+    """Questions of one length, and their letters in random order."""
+    letters = varied_length(draw, letters, spread)
     asked = [reverse(draw, letters)[0] for _ in range(BATCH)]
     shuffled = ["".join(draw.sample(x, letters)) for x in asked]
     return [(f"{USER}{QUESTION} {x}{BOT}", y + END) for x, y in zip(asked, shuffled, strict=True)]

@@ -12,7 +12,7 @@ from support.model_kinds import CONFIGS, made
 from tpo.llm.packed import attention
 from tpo.llm.packed import log_probs as module
 from tpo.llm.packed.log_probs import Rows, packed, shared
-from tpo.llm.sampling.fast_llama import KNOWN
+from tpo.llm.sampling.fast_llama import MODEL_TYPES
 
 K, C = 3, 4
 PROMPTS = [[3, 4, 5], [9], [2, 2, 8, 7, 6]]
@@ -45,12 +45,12 @@ def alone(model: Any, temperature: float) -> tuple[torch.Tensor, torch.Tensor]:
     return found, entropies
 
 
-@pytest.mark.parametrize("kind", KNOWN)
+@pytest.mark.parametrize("kind", MODEL_TYPES)
 @pytest.mark.parametrize("size", [2048, 5], ids=["one slice", "slices of five"])
-def test_a_packed_group_is_its_candidates_alone(
+def test_a_packed_group_has_the_log_probs_of_its_candidates_alone(
     kind: str, size: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "SLICE", size)
+    monkeypatch.setattr(module, "TOKENS_PER_SLICE", size)
     model = made(CONFIGS[kind])
     weights = torch.randn(len(LENGTHS) * K, C, generator=torch.Generator().manual_seed(1))
     gradients = []
@@ -68,61 +68,62 @@ def test_a_packed_group_is_its_candidates_alone(
     assert gradients[0].abs().max() > 0.1
 
 
-def test_no_token_is_read_twice_and_none_is_padding_between_candidates() -> None:
+def test_no_token_is_computed_twice_and_no_padding_is_between_candidates() -> None:
     found = packed(*batch(), K)
     assert found.ids.shape == (
         3,
         max(len(p) + sum(n) for p, n in zip(PROMPTS, LENGTHS, strict=True)),
     )
-    assert len(found.at) == sum(map(sum, LENGTHS))
+    assert len(found.targets) == sum(map(sum, LENGTHS))
 
 
-def test_rows_of_other_prompts_are_no_group() -> None:
+def test_rows_with_different_prompts_are_not_a_group() -> None:
     prompts = batch()[0]
     assert shared(prompts, K)
     assert not shared(prompts[[0, 3, 1, 2, 4, 5, 6, 7, 8]], K)
     assert not shared(prompts[:8], K)
 
 
-def test_rows_at_once_are_whole_groups() -> None:
+def test_a_forward_pass_has_whole_groups() -> None:
     model = made(CONFIGS["llama"])
     prompts, prompt_mask, completions, mask = batch()
     rows = Rows(torch.cat([prompts, completions], 1), torch.cat([prompt_mask, mask], 1), C)
-    for at_once in (None, 3, 4, 1):
-        found, none = rows.log_probs(model, K, 1.3, at_once, entropies=False)
+    for rows_at_once in (None, 3, 4, 1):
+        found, none = rows.log_probs(model, K, 1.3, rows_at_once, entropies=False)
         assert torch.allclose(found, alone(model, 1.3)[0], atol=1e-5)
         assert none is None
 
 
-def test_the_model_stays_what_it_was_for_others(tmp_path: Path) -> None:
+def test_the_model_is_unchanged_for_other_callers(tmp_path: Path) -> None:
     model = made(CONFIGS["llama"])
     ids = torch.tensor([[3, 4, 5, 6], [7, 8, 2, 2]])
     mask = torch.tensor([[1, 1, 1, 1], [1, 1, 0, 0]])
     before = model(ids, attention_mask=mask).logits
-    attention.use(model)
+    attention.enable(model)
     assert torch.equal(model(ids, attention_mask=mask).logits, before)
     model.save_pretrained(tmp_path)
     assert attention.NAME not in (tmp_path / "config.json").read_text()
 
 
-def test_a_candidate_sees_its_prompt_and_itself() -> None:
+def test_a_candidate_attends_to_its_prompt_and_itself() -> None:
     found = attention.Layout(torch.tensor([2, 1]), torch.tensor([[1, 3], [0, 2]]))
-    assert (found.P, found.S, (found.P + found.C) % attention.ALIGNED) == (2, 6, 0)
-    assert found.to_rows[~found.empty.flatten()].tolist() == [2, 3, 4, 5, 7, 8]
-    own = ~found.not_own.flatten()
+    assert (found.P, found.S, (found.P + found.C) % attention.KEY_MULTIPLE) == (2, 6, 0)
+    assert found.candidates.to_rows[~found.padding.flatten()].tolist() == [2, 3, 4, 5, 7, 8]
+    own = ~found.no_candidate.flatten()
     assert own.tolist() == [False] * 2 + [True] * 4 + [False] + [True] * 2 + [False] * 3
-    assert torch.equal(found.to_rows[found.in_rows[own]], own.nonzero()[:, 0])
-    assert torch.equal(found.to_keys[found.in_keys[own]], own.nonzero()[:, 0])
-    assert found.seen[1, 1].tolist()[:5] == [True, False, True, True, False]
+    for indices in (found.candidates, found.with_prompts):
+        back = indices.to_rows[indices.to_sequences[own]]
+        assert torch.equal(back, own.nonzero()[:, 0])
+    assert found.mask[1, 1].tolist()[:5] == [True, False, True, True, False]
     assert found.bias(torch.float32, 3).shape == (4, 1, 3 * found.C, found.P + found.C)
 
 
-def test_what_breaks_one_group_leaves_the_others_whole() -> None:
+def test_nan_in_one_group_does_not_reach_the_others() -> None:
     layout = attention.Layout(torch.tensor([2, 1]), torch.tensor([[1, 3], [0, 2]]))
     broken = torch.randn(2, 2, layout.S, 4)
     broken[0] = torch.nan
     x = broken.requires_grad_()
-    found, _ = attention.attend(None, x, x, x, None, groups=layout)
+    found, _ = attention.attend(None, x, x, x, None, layout=layout)
     found.nansum().backward()
     assert found[0].isnan().any()
     assert found[1].isfinite().all()
@@ -130,16 +131,16 @@ def test_what_breaks_one_group_leaves_the_others_whole() -> None:
     assert x.grad[1].isfinite().all()
 
 
-def test_the_mask_is_made_once_in_what_attention_computes_in() -> None:
+def test_the_mask_is_made_once_in_the_precision_of_attention() -> None:
     x = torch.zeros(1)
-    assert attention._computed(x) is torch.float32
+    assert attention._compute_dtype(x) is torch.float32
     with torch.autocast("cpu", torch.bfloat16):
-        assert attention._computed(x) is torch.bfloat16
+        assert attention._compute_dtype(x) is torch.bfloat16
     layout = attention.Layout(torch.tensor([2]), torch.tensor([[1, 3]]))
     assert layout.bias(torch.bfloat16, 2) is layout.bias(torch.bfloat16, 2)
 
 
-def test_no_square_of_the_whole_sequence_is_computed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_attention_is_not_quadratic_in_the_packed_sequence(monkeypatch: pytest.MonkeyPatch) -> None:
     pairs = []
     plain = torch.nn.functional.scaled_dot_product_attention
 

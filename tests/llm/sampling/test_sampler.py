@@ -1,4 +1,4 @@
-"""The sampler draws what the model says: transformers' own decoding, and the probabilities themselves."""
+"""The sampler's completions: compared with transformers' own decoding, and with the model's probabilities."""
 
 from collections import Counter
 from itertools import pairwise
@@ -14,8 +14,8 @@ from transformers import GPT2Config, MistralConfig, Qwen2Config, set_seed
 
 import tpo.llm.sampling.sampler
 from support.model_kinds import CONFIGS, SHAPE, made
-from tpo.llm.sampling.decoding import Decoder, largest_with_noise, where_the_sum_passes
-from tpo.llm.sampling.fast_llama import KNOWN, Reader
+from tpo.llm.sampling.decoding import Decoder, by_cumulative_sum, by_gumbel_noise
+from tpo.llm.sampling.fast_llama import MODEL_TYPES, FastLlama
 from tpo.llm.sampling.sampler import Sampler, fits, weights
 
 PROMPTS = [[5], [3, 4, 5, 6, 7], [9, 2, 4], [5], [9, 2, 4]]
@@ -31,7 +31,7 @@ def generated(model: Any, prompt: list[int]) -> list[int]:
     return row[: row.index(1) + 1] if 1 in row else row
 
 
-@pytest.mark.parametrize("kind", KNOWN)
+@pytest.mark.parametrize("kind", MODEL_TYPES)
 @pytest.mark.parametrize("rows", [8, 2], ids=["one block", "blocks of two"])
 def test_the_likeliest_tokens_are_those_of_transformers(kind: str, rows: int) -> None:
     model = made(CONFIGS[kind])
@@ -41,7 +41,9 @@ def test_the_likeliest_tokens_are_those_of_transformers(kind: str, rows: int) ->
     assert any(len(row) < 12 for row in found) or len({*map(tuple, found)}) > 1
 
 
-def test_a_kernel_may_lay_out_what_it_attended_as_it_likes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_kernel_may_return_attention_in_any_memory_layout(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     model, attended = made(CONFIGS["llama"]), functional.scaled_dot_product_attention
 
     def tokens_first(*given: Any, **options: Any) -> torch.Tensor:
@@ -54,15 +56,16 @@ def test_a_kernel_may_lay_out_what_it_attended_as_it_likes(monkeypatch: pytest.M
 
 
 def test_samples_follow_the_probabilities_of_the_model() -> None:
-    model, prompt, n, heat = made(CONFIGS["llama"]), [3, 4, 5], 4000, 1.5
+    model, prompt, n, temperature = made(CONFIGS["llama"]), [3, 4, 5], 4000, 1.5
     set_seed(1)
     pairs = Counter(
-        tuple(row) for row in sampler(model, tokens=2, rows=n)([prompt] * n, temperature=heat)
+        tuple(row)
+        for row in sampler(model, tokens=2, rows=n)([prompt] * n, temperature=temperature)
     )
     with torch.no_grad():
-        first = (model(torch.tensor([prompt])).logits[0, -1] / heat).softmax(-1)
+        first = (model(torch.tensor([prompt])).logits[0, -1] / temperature).softmax(-1)
         nexts = [
-            (model(torch.tensor([[*prompt, a]])).logits[0, -1] / heat).softmax(-1)
+            (model(torch.tensor([[*prompt, a]])).logits[0, -1] / temperature).softmax(-1)
             for a in range(12)
         ]
     expected = {
@@ -75,7 +78,7 @@ def test_samples_follow_the_probabilities_of_the_model() -> None:
     assert square < cells + 4 * (2 * cells) ** 0.5
 
 
-@pytest.mark.parametrize("draw", [largest_with_noise, where_the_sum_passes])
+@pytest.mark.parametrize("draw", [by_gumbel_noise, by_cumulative_sum])
 def test_a_draw_follows_softmax(draw: Any) -> None:
     n, scores = 20_000, torch.tensor([0.0, -torch.inf, 1.0, -2.0, 0.5])
     set_seed(2)
@@ -97,7 +100,7 @@ def adapted(tied: bool = False, **lora: Any) -> Any:
 @pytest.mark.parametrize(
     "lora", [{}, {"tied": True}, {"target_modules": ["v_proj", "up_proj"]}], ids=str
 )
-def test_lora_is_read_and_new_weights_are_seen(lora: dict[str, Any]) -> None:
+def test_lora_is_included_and_new_weights_are_used(lora: dict[str, Any]) -> None:
     model = adapted(**lora)
     assert fits(model)
     draw = sampler(model)
@@ -125,17 +128,17 @@ def test_two_adapters_add_up() -> None:
 
 
 def test_a_small_update_of_lora_is_not_rounded_away() -> None:
-    """Weights as a hub has them, in bfloat16: a thousandth of their last digit is still a change."""
+    """Weights in bfloat16, as on a hub: a change of a thousandth of their last digit is kept."""
     model = adapted().get_base_model()
     with torch.no_grad():
         for name, weight in model.named_parameters():
             weight.copy_(
                 1e-5 * torch.randn(weight.shape) if "lora_B" in name else weight.bfloat16()
             )
-    reader = Reader(model, weights(model), torch.bfloat16)
+    fast = FastLlama(model, weights(model), torch.bfloat16)
     with torch.no_grad():
-        reader.read(weights(model))
-    found = reader.layers[0].gate_up
+        fast.load(weights(model))
+    found = fast.layers[0].gate_up
     assert found.A is not None
     assert found.B is not None
     for module, rows in (("gate_proj", slice(0, 32)), ("up_proj", slice(32, 64))):
@@ -168,7 +171,7 @@ def test_lora_that_is_more_than_a_sum_does_not_fit(lora: dict[str, Any]) -> None
 
 def test_autocast_around_it_changes_nothing() -> None:
     draw, seen = sampler(made(CONFIGS["qwen3"])), []
-    draw._reader.rope.register_forward_hook(
+    draw._fast_model.rope.register_forward_hook(
         lambda *_: seen.append(torch.is_autocast_enabled("cpu"))
     )
     with torch.autocast("cpu", torch.bfloat16):
@@ -186,7 +189,7 @@ def test_autocast_around_it_changes_nothing() -> None:
     ],
     ids=["another kind", "a window", "layers with a window"],
 )
-def test_a_model_that_attends_otherwise_does_not_fit(config: Any) -> None:
+def test_a_model_with_another_attention_does_not_fit(config: Any) -> None:
     assert not fits(made(config))
 
 
@@ -199,22 +202,24 @@ def test_the_same_seed_draws_the_same() -> None:
     assert [a == b for a, b in pairwise(draws)] == [True, False]
 
 
-def test_rows_that_have_not_ended_go_on_in_fewer(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of 12 rows most end early; what the others say must not depend on who else is still there."""
+def test_rows_that_have_not_ended_move_to_a_smaller_decoder(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Of 12 rows most end early; the tokens of the others must not depend on which rows are left."""
     model = made(CONFIGS["llama"])
     prompts = [[a, b] for a in range(2, 6) for b in (3, 7, 9)]
-    monkeypatch.setattr(tpo.llm.sampling.sampler, "LOOK", 1)
+    monkeypatch.setattr(tpo.llm.sampling.sampler, "CHECK_EVERY", 1)
     sizes = []
-    plain = Decoder.go_on
+    plain = Decoder.take_over
 
     def noted(self: Decoder, other: Decoder, rows: torch.Tensor) -> None:
         sizes.append((other.rows, self.rows, len(rows)))
         plain(self, other, rows)
 
-    monkeypatch.setattr(Decoder, "go_on", noted)
+    monkeypatch.setattr(Decoder, "take_over", noted)
     whole = sampler(model, rows=12, tokens=40)(prompts, temperature=None)
     assert not sizes
-    monkeypatch.setattr(tpo.llm.sampling.sampler, "FEWEST", 2)
+    monkeypatch.setattr(tpo.llm.sampling.sampler, "MIN_ROWS", 2)
     assert sampler(model, rows=12, tokens=40)(prompts, temperature=None) == whole
     assert len(sizes) > 1
     assert all(n <= after == before // 2 for before, after, n in sizes)

@@ -1,9 +1,7 @@
-"""Tasks and scorers: what is asked, how it is scored, and what a bad scorer cannot do."""
+"""Text tasks: their prompts, how they are scored, and errors that name a wrong option or line."""
 
 import json
-import os
 import runpy
-import time
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -14,41 +12,7 @@ from support import ROOT
 
 pytest.importorskip("datasets")
 from tpo.llm import task
-from tpo.llm.rewards.pool import Scoring, text_of
-from tpo.llm.rewards.scorers import contains, exact, gsm8k, last_number, load, number, tagged
 from tpo.llm.runs.evaluation import pass_at
-
-QUIET = pytest.mark.filterwarnings("ignore:a completion could not be scored:RuntimeWarning")
-
-
-@pytest.mark.parametrize(
-    ("text", "found"),
-    [
-        ("so 3 + 4 = 7.", "7"),
-        ("1,234 clips", "1234"),
-        ("minus -2.50", "-2.50"),
-        ("none", None),
-        ("#### 72", "72"),
-    ],
-)
-def test_last_number(text: str, found: str | None) -> None:
-    assert last_number(text) == found
-
-
-def test_scorers_by_hand() -> None:
-    assert number("it is 7.0", "7") == 1
-    assert number("7 or 8", "7") == 0  # the last one counts
-    assert number("no idea", "7") == 0
-    assert gsm8k("thus 72", "48/2 = 24\n#### 72") == 1
-    assert gsm8k("thus 24", "48/2 = 24\n#### 72") == 0
-    assert exact(" Paris ", "paris") == 1
-    assert exact("<answer>Paris</answer> it is", "paris") == 1
-    assert contains("It is Paris, I think", "paris") == 1
-    assert tagged("<answer>1</answer> <answer> 2 </answer>") == "2"
-    with pytest.raises(ValueError, match="holds no number: use the scorer 'exact'"):
-        number("7", "seven")
-    with pytest.raises(ValueError, match=r"unknown scorer 'nubmer'.*module:function"):
-        load({"name": "nubmer"})
 
 
 def test_pass_at_k_by_hand() -> None:
@@ -136,7 +100,7 @@ def test_jsonl_errors_name_the_line(tmp_path: Path) -> None:
     good = b'{"prompt": "a", "answer": "b"}\n'
     for content, words in {
         good + b'{"prompt": "a"}\n': "line 2 has no answer",
-        good + b"{oops\n": "line 2 is no JSON",
+        good + b"{oops\n": "line 2 is not valid JSON",
         good + b"\n[1]\n": "line 3 holds a list, expected an object",
         good + b'{"messages": [], "answer": "b"}\n': "line 2 has no prompt: its keys are 'messages', 'answer', expected",
         good + b'{"prompt": [], "answer": "b"}\n': "line 2: prompt is an empty list",
@@ -148,7 +112,7 @@ def test_jsonl_errors_name_the_line(tmp_path: Path) -> None:
         good + b'{"prompt": [{"role": "user", "content": null}], "answer": "b"}\n':
             "line 2: prompt: message 1: content is None, expected text",
         b'{"prompt": 3, "answer": 4}\n': "line 1: prompt is 3, expected text or a list",
-        b'{"prompt": "caf\xe9", "answer": "b"}\n': "is no UTF-8 text",
+        b'{"prompt": "caf\xe9", "answer": "b"}\n': "is not UTF-8 text",
         good: "holds 1 of at least 2 prompts",
         good + b'{"prompt": "c", "answer": "d"}\n': "held_out is 100: set held_out to at most 1",
     }.items():  # fmt: skip
@@ -168,100 +132,6 @@ def test_unknown_tasks_and_options_name_themselves() -> None:
         task("gym:chain_sum", {"min_terms": 3, "max_terms": 2})
 
 
-@pytest.fixture
-def moody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """A user's scorer in a module of their own that does everything wrong."""
-    (tmp_path / "moody_scorer.py").write_text(
-        "import os, time\n"
-        "print('hello from the import')\n"
-        "def score(completion, answer):\n"
-        "    print('between the answers')\n"
-        "    if completion == 'raise': raise KeyError('x')\n"
-        "    if completion == 'hang': time.sleep(60)\n"
-        "    if completion == 'exit': os._exit(3)\n"
-        "    return {'none': None, 'nan': float('nan'), 'inf': float('inf')}.get(completion, float(completion == answer))\n"
-    )
-    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
-    return "moody_scorer:score"
-
-
-@QUIET
-def test_a_scorer_that_raises_hangs_or_returns_nonsense_is_counted_and_left_out(moody: str) -> None:
-    scoring = Scoring({"name": moody}, timeout=2.0, workers=2)
-    completions = ["good", "raise", "hang", "none", "nan", "inf", "exit", "good", "bad", "good"]
-    start = time.perf_counter()
-    try:
-        scores = scoring(completions, answer=["good"] * 10)
-    finally:
-        scoring.close()
-    assert time.perf_counter() - start < 40  # it did not wait for the one that sleeps for a minute
-    assert scores == [1.0, None, None, None, None, None, None, 1.0, 0.0, 1.0]
-    assert scoring.failures.counts == {"raised": 2, "hung": 1, "no finite number": 3}
-
-
-def test_the_first_failure_of_a_kind_is_reported(moody: str) -> None:
-    scoring = Scoring({"name": moody}, workers=1)
-    try:
-        with pytest.warns(
-            RuntimeWarning, match=r"raised: KeyError: 'x'.*left out of its group"
-        ) as seen:
-            scoring(["raise", "raise"], answer=["", ""])
-    finally:
-        scoring.close()
-    assert len(seen) == 1
-
-
-@QUIET
-def test_a_scorer_that_cannot_be_imported_stops_nothing() -> None:
-    scoring = Scoring({"name": "no_such_module:score"}, workers=1)
-    assert scoring(["a"], answer=["a"]) == [None]
-    assert scoring.failures.total == 1
-
-
-@pytest.mark.parametrize(
-    ("name", "words"),
-    [
-        ("named", None),
-        ("alone", r"own_scorer:alone does not take \(completion, answer\) by position: too many"),
-        (
-            "three",
-            r"own_scorer:three does not take \(completion, answer\) by position: 3 is not a callable",
-        ),
-        ("absent", "has no attribute 'absent'"),
-    ],
-)
-def test_a_scorer_is_called_by_position_and_checked_before_a_run(
-    name: str, words: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "own_scorer.py").write_text(
-        "def named(said, wanted): return said == wanted\ndef alone(said): return 1\nthree = 3\n"
-    )
-    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
-    scoring = Scoring({"name": f"own_scorer:{name}"}, workers=1)
-    try:
-        if words is None:
-            scoring.check()
-            assert scoring(["a", "b"], answer=["a", "a"]) == [1.0, 0.0]
-            more = Scoring(scoring.scorer, ("answer", "level"), workers=1)
-            with pytest.raises(ValueError, match=r"does not take \(completion, answer, level\)"):
-                more.check()
-        else:
-            with pytest.raises(ValueError, match=words):
-                scoring.check()
-    finally:
-        scoring.close()
-
-
-def test_scoring_options() -> None:
-    with pytest.raises(ValueError, match="timeout is 0, expected seconds above 0"):
-        Scoring({"name": "exact"}, timeout=0)
-    with pytest.raises(ValueError, match="workers is 0"):
-        Scoring({"name": "exact"}, workers=0)
-    conversation: list[dict[str, Any]] = [{"role": "assistant", "content": "hi"}]
-    assert text_of(conversation) == "hi"
-    assert text_of([]) == ""
-
-
 @pytest.mark.parametrize(
     ("name", "options", "check"),
     [
@@ -273,17 +143,17 @@ def test_scoring_options() -> None:
         ("count", {}, lambda q, a: len(a.split()) == int(q.split()[2]) - int(q.split()[0]) + 1),
     ],
 )  # fmt: skip
-def test_toys_ask_what_they_answer(name: str, options: dict[str, Any], check: Any) -> None:
+def test_answers_of_toys_are_right(name: str, options: dict[str, Any], check: Any) -> None:
     made = task(f"toy:{name}", options, size=40, held_out=10)
     for part in (made.train, made.held_out):
         for row in part:
             question = row["prompt"][-1]["content"].rpartition(". ")[2]
             assert check(question, row["answer"]), (question, row["answer"])
             assert [turn["role"] for turn in row["prompt"]] == ["user", "assistant"] * 2 + ["user"]
-    asked = [str(p[-1]) for part in (made.train, made.held_out) for p in part["prompt"]]
+    questions = [str(p[-1]) for part in (made.train, made.held_out) for p in part["prompt"]]
     shown = {str(turn) for turn in made.train[0]["prompt"][:-1]}
-    assert len({*asked}) == 50
-    assert not shown & {*asked}
+    assert len({*questions}) == 50
+    assert not shown & {*questions}
     assert made.scoring().scorer["name"] == "exact"
 
 
@@ -300,14 +170,14 @@ def test_a_toy_that_cannot_be_made_says_why() -> None:
         task("toy:digits", {"length": 2})
 
 
-def test_the_small_model_writes_as_the_toy_asks() -> None:
+def test_the_small_model_reads_questions_letter_by_letter() -> None:
     """Every question and answer is read letter by letter, whatever words the letters make."""
     pytest.importorskip("tokenizers")
     path = ROOT / "examples" / "small_model.py"
     own = runpy.run_path(str(path))
     tokenizer = own["tokenizer"]()
-    asked = task("toy:reverse", size=50, held_out=1, options={"length": 5, "examples": 0}).train
-    for row in asked:
+    questions = task("toy:reverse", size=50, held_out=1, options={"length": 5, "examples": 0}).train
+    for row in questions:
         ids = tokenizer.apply_chat_template(
             row["prompt"], add_generation_prompt=True, return_dict=False
         )
@@ -326,5 +196,5 @@ def test_toys_of_unequal_difficulty() -> None:
         match=r"toy:sort \(spread is 4, expected 0 to 3.*it takes length, spread, examples",
     ):
         task("toy:sort", {"spread": 4})
-    asked = task("toy:reverse", {"length": 4, "spread": 2, "examples": 0}, size=60, held_out=1)
-    assert {len(answer) for answer in asked.train["answer"]} == {2, 3, 4, 5, 6}
+    questions = task("toy:reverse", {"length": 4, "spread": 2, "examples": 0}, size=60, held_out=1)
+    assert {len(answer) for answer in questions.train["answer"]} == {2, 3, 4, 5, 6}

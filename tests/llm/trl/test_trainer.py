@@ -8,7 +8,6 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
 import pytest
 
 pytest.importorskip("trl")
@@ -18,7 +17,6 @@ import tpo
 from support import tiny_model
 from tpo.llm import TargetPolicyTrainer
 from tpo.llm.objective_structure import coupled
-from tpo.llm.rewards.guarded import Guarded
 from tpo.llm.trl.compat import check_hooks, regrouped
 from tpo.llm.trl.metrics import fit_metrics
 from tpo.llm.trl.rollout_batch import RolloutBatch
@@ -40,6 +38,7 @@ from tpo.llm.trl.rollout_batch import RolloutBatch
         ({"entropy_target": 0.5}, "entropy_target is 0.5.*no entropy bonus"),
         ({"mask_truncated_completions": True, "drop_truncated_completions": True}, "are both True: choose one"),
         ({"num_generations": 3}, "num_generations is 3.*8 completions.*6 or 9 completions, or num_generations=2"),
+        ({"reward_timeout": 0}, "reward_timeout is 0, expected seconds above 0, or None"),
         ({"num_generations": 1}, "num_generations is 1: a group needs at least 2"),
         ({"objective": "gpro"}, "unknown objective 'gpro'.*Valid names: tpo"),
         ({"objective": "vapo"}, "'vapo' needs a critic.*'tpo', 'grpo' or 'rloo'"),
@@ -247,19 +246,6 @@ def test_a_reward_that_never_scores_ends_the_run(tmp_path: Path) -> None:
         made.train()
 
 
-@pytest.mark.filterwarnings("ignore:a completion could not be scored:RuntimeWarning")
-def test_guarded_rewards_one_by_one() -> None:
-    def odd(completions: list[str], **_: Any) -> list[Any]:
-        return [1, None, float("nan"), float("inf"), "no", True]
-
-    guarded = Guarded(odd, timeout=5.0)
-    assert guarded(prompts=[""] * 6, completions=[""] * 6) == [1.0, None, None, None, None, 1.0]
-    assert guarded.failures.counts == {"not finite": 2, "no number": 1}
-    assert guarded(prompts=[""] * 2, completions=[""] * 2) == [None, None]  # six for two
-    assert guarded.failures.counts["shape"] == 1
-    assert guarded.__name__ == "odd"
-
-
 def with_alarm(completions: list[str], **_: Any) -> list[float]:
     """As math-verify limits its time: only in the main thread."""
     before = signal.signal(signal.SIGALRM, signal.SIG_DFL)
@@ -277,41 +263,6 @@ def test_a_reward_with_an_alarm_runs_in_the_main_thread(tmp_path: Path) -> None:
     row = made.state.log_history[0]
     assert row["reward_failures"] == row["reward_failures/with_alarm"] == 0
     assert row["rewards/with_alarm/mean"] > 0
-
-
-def test_an_alarm_under_a_time_limit_names_the_way_out() -> None:
-    guarded = Guarded(with_alarm, timeout=5.0)
-    with pytest.warns(RuntimeWarning, match="leave reward_timeout out"):
-        assert guarded(prompts=[""], completions=["1"]) == [None]
-    with pytest.raises(ValueError, match="reward_timeout is 0, expected seconds above 0, or None"):
-        tiny_model.config("x", reward_timeout=0)
-
-
-@pytest.mark.parametrize(
-    "made_of",
-    [
-        tuple,
-        np.array,
-        torch.tensor,
-        lambda x: torch.tensor(x)[:, None],
-        lambda x: torch.tensor(x, requires_grad=True),
-        lambda x: [torch.tensor(one) for one in x],
-        lambda x: (one for one in x),
-    ],
-)
-def test_rewards_may_be_arrays_and_tensors(made_of: Any) -> None:
-    guarded = Guarded(lambda **_: made_of([0.5, 1.0]))
-    assert guarded(prompts=["", ""], completions=["", ""]) == [0.5, 1.0]
-    assert (guarded.failures.total, guarded.failed) == (0, 0)
-
-
-@pytest.mark.filterwarnings("ignore:a completion could not be scored:RuntimeWarning")
-@pytest.mark.parametrize("nonsense", [0.5, "ab", {0: 1.0, 1: 1.0}, np.array(1.0), None])
-def test_what_holds_no_rewards_is_a_failure_of_all_rows(nonsense: Any) -> None:
-    guarded = Guarded(lambda **_: nonsense)
-    assert guarded(prompts=["", ""], completions=["", ""]) == [None, None]
-    assert guarded.failed == 2
-    assert "expected 2 rewards" in guarded.failures.first["shape"]
 
 
 @pytest.mark.filterwarnings("ignore:a completion could not be scored:RuntimeWarning")

@@ -16,7 +16,7 @@ except ModuleNotFoundError as error:
 
 
 class Skipped(pytest.Module):
-    """A test file that stands for its tests where verl is absent, without being imported."""
+    """A test file that is skipped without being imported, where verl is not installed."""
 
     def collect(self):
         pytest.skip(MISSING, allow_module_level=True)

@@ -82,7 +82,7 @@ def fields(uid, prompt, response, mask, score):
 
 
 def chosen_by_policy(response):
-    """1 but on the second token, which stands for a tool's answer."""
+    """1 on all tokens but the second, which plays the part of a tool's answer."""
     return (torch.arange(len(response)) != 1).long()
 
 
@@ -218,7 +218,7 @@ def updated(folder, informative, overrides):
 
     errors, sizes = [], []
     for (weights, gradients), groups in zip(steps, taken, strict=True):
-        wanted = exact.gradient(weights, groups, trainer.updates.parts)
+        wanted = exact.gradient(weights, groups, trainer.updates.mini_batches)
         sizes.append(size(wanted))
         error = size({k: gradients[k].double() - w for k, w in wanted.items()})
         errors.append(error / max(sizes[-1], 1e-9))
@@ -229,7 +229,7 @@ def updated(folder, informative, overrides):
         "groups": taken,
         "padding": padding,
         "moved": size({k: w - before[k] for k, w in after.items()}),
-        "silent": metrics["tpo/zero_gradient_steps"],
+        "zero_gradient_steps": metrics["tpo/zero_gradient_steps"],
         "finite": bool(stored["rm_scores"].values().isfinite().all()),
         "metrics": sorted(metrics),
     }

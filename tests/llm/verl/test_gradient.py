@@ -86,15 +86,15 @@ def test_padding_rows_and_unscored_candidates_have_no_influence():
 def test_a_session_of_several_outputs_is_one_candidate():
     whole = batch(G=2, K=3, padding=0, lost=0, unscored=0, tools=False)
     objective = made("tpo", {"score": "mean"})
-    cut = batch(G=2, K=3, padding=0, lost=0, unscored=0, tools=False)
+    several = batch(G=2, K=3, padding=0, lost=0, unscored=0, tools=False)
     first = whole.old[0]
-    cut.old = [first[:1], *whole.old[1:], first[1:]]
-    cut.masks = [torch.ones(len(x), dtype=torch.int64) for x in cut.old]
-    cut.uids = [*whole.uids, whole.uids[0]]
-    cut.keys = [*whole.keys, whole.keys[0][:-1] + "1"]
-    cut.scores = torch.cat([whole.scores, whole.scores[:1]])
-    cut.scores[0] = -100.0  # only the last output's score counts
-    one, two = (x.rollouts(objective).coefficients() for x in (whole, cut))
+    several.old = [first[:1], *whole.old[1:], first[1:]]
+    several.masks = [torch.ones(len(x), dtype=torch.int64) for x in several.old]
+    several.uids = [*whole.uids, whole.uids[0]]
+    several.keys = [*whole.keys, whole.keys[0][:-1] + "1"]
+    several.scores = torch.cat([whole.scores, whole.scores[:1]])
+    several.scores[0] = -100.0  # only the last output's score counts
+    one, two = (x.rollouts(objective).coefficients() for x in (whole, several))
     torch.testing.assert_close(torch.cat([two.row(0), two.row(len(whole))]), one.row(0))
     for i in range(1, len(whole)):
         torch.testing.assert_close(two.row(i), one.row(i))

@@ -12,20 +12,20 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 HERE = Path(__file__).parent
-PARTS = "actor_rollout_ref.actor.ppo_mini_batch_size=2"
+MINI_BATCHES = "actor_rollout_ref.actor.ppo_mini_batch_size=2"
 EPOCHS = "actor_rollout_ref.actor.ppo_epochs=2"
 MEAN = "+trainer.v1.tpo.score=mean"
 RUNS = {
     "tpo": [],
-    "tpo, mean score, 2 parts, 2 epochs": [PARTS, EPOCHS, MEAN],
-    "grpo, 2 parts": [PARTS, "+trainer.v1.tpo.objective=grpo"],
+    "tpo, mean score, 2 mini-batches, 2 epochs": [MINI_BATCHES, EPOCHS, MEAN],
+    "grpo, 2 mini-batches": [MINI_BATCHES, "+trainer.v1.tpo.objective=grpo"],
 }
-SILENT = {
+ZERO_GRADIENT = {
     "one update": ([], []),
     "grpo": ([], ["+trainer.v1.tpo.objective=grpo"]),
-    "2 parts, 2 epochs": ([], [PARTS, EPOCHS, MEAN]),
-    "the second of 2 parts": ([0, 1], [PARTS, "+trainer.v1.tpo.objective=grpo"]),
-    "three of 4 parts": ([3], ["actor_rollout_ref.actor.ppo_mini_batch_size=1", MEAN]),
+    "2 mini-batches, 2 epochs": ([], [MINI_BATCHES, EPOCHS, MEAN]),
+    "the second of 2 mini-batches": ([0, 1], [MINI_BATCHES, "+trainer.v1.tpo.objective=grpo"]),
+    "three of 4 mini-batches": ([3], ["actor_rollout_ref.actor.ppo_mini_batch_size=1", MEAN]),
     "not skipped": ([], ["+trainer.v1.tpo.skip_zero_gradient=False"]),
     "with an entropy bonus": ([], ["actor_rollout_ref.actor.entropy_coeff=0.1"]),
 }
@@ -65,9 +65,9 @@ def printed(script, folder, *arguments):
 
 @pytest.fixture(scope="module")
 def results(model):
-    runs = [*(([0, 1, 2, 3], overrides) for overrides in RUNS.values()), *SILENT.values()]
+    runs = [*(([0, 1, 2, 3], overrides) for overrides in RUNS.values()), *ZERO_GRADIENT.values()]
     found = printed("real_update.py", model, *map(json.dumps, runs))
-    return dict(zip([*RUNS, *SILENT], found, strict=True))
+    return dict(zip([*RUNS, *ZERO_GRADIENT], found, strict=True))
 
 
 def test_groups_across_two_ranks_of_the_engine_have_the_same_gradient(model):
@@ -87,33 +87,33 @@ def test_every_step_has_the_gradient_of_the_objective(results, run):
 
 def test_updates_take_whole_groups_in_turn(results):
     assert results["tpo"]["groups"] == [[0, 1, 2, 3]]
-    first, second, *again = results["tpo, mean score, 2 parts, 2 epochs"]["groups"]
+    first, second, *again = results["tpo, mean score, 2 mini-batches, 2 epochs"]["groups"]
     assert sorted(first + second) == [0, 1, 2, 3]
     assert again == [first, second]
 
 
 def test_verl_padded_the_lost_session_and_reads_no_nan(results):
     for found in map(results.get, RUNS):
-        assert found["silent"] == 0
+        assert found["zero_gradient_steps"] == 0
         assert found["padding"] == 1
         assert found["finite"]
         assert "tpo/groups/excluded" in found["metrics"]
 
 
 @pytest.mark.parametrize(
-    ("run", "silent", "updates"),
+    ("run", "skipped", "updates"),
     [
         ("one update", 1, []),
         ("grpo", 1, []),
-        ("2 parts, 2 epochs", 4, []),
-        ("the second of 2 parts", 1, [[0, 1]]),
-        ("three of 4 parts", 3, [[3]]),
+        ("2 mini-batches, 2 epochs", 4, []),
+        ("the second of 2 mini-batches", 1, [[0, 1]]),
+        ("three of 4 mini-batches", 3, [[3]]),
         ("not skipped", 0, [[0, 1, 2, 3]]),
         ("with an entropy bonus", 0, [[0, 1, 2, 3]]),
     ],
 )
-def test_no_update_is_made_without_a_gradient(results, run, silent, updates):
+def test_no_update_is_made_without_a_gradient(results, run, skipped, updates):
     found = results[run]
-    assert found["silent"] == silent
+    assert found["zero_gradient_steps"] == skipped
     assert found["groups"] == updates
     assert (found["moved"] > 0) == bool(updates)  # not skipped, by verl's weight decay

@@ -49,7 +49,7 @@ def test_a_recipe_is_valid_and_is_the_papers(name):
     assert made.use_reference_policy == (name == "gsm8k")
 
 
-def test_a_misspelt_option_of_verls_is_refused():
+def test_a_misspelt_option_of_verl_is_an_error():
     with pytest.raises(Exception, match="train_batch_sizes"):
         recipe("gsm8k", "data.train_batch_sizes=4")
 
@@ -87,13 +87,13 @@ def tokenizer():
 
 
 def answer_of(name, row):
-    told = json.loads(row["reward_model"]["ground_truth"])
+    truth = json.loads(row["reward_model"]["ground_truth"])
     if name == "gsm8k":
-        return told["given"]["answer"].rpartition("####")[2]
+        return truth["given"]["answer"].rpartition("####")[2]
     import reasoning_gym
 
-    made = reasoning_gym.create_dataset(told["scorer"]["dataset"], **told["scorer"]["options"])
-    item = made[told["given"]["index"]]
+    made = reasoning_gym.create_dataset(truth["scorer"]["dataset"], **truth["scorer"]["options"])
+    item = made[truth["given"]["index"]]
     right = item["answer"] or json.dumps(item["metadata"]["possible_answer"])
     return f"So <answer>{right}</answer>"
 
@@ -116,11 +116,11 @@ def test_data_and_scores_pass_through_verls_own_code(name, data, tokenizer, monk
     assert len(row["raw_prompt"][0]["content"]) > 10
     score = get_custom_reward_fn(config)
     assert not asyncio.iscoroutinefunction(score)
-    told = row["reward_model"]["ground_truth"]
+    truth = row["reward_model"]["ground_truth"]
     extra = row["extra_info"]
 
-    def scored(text, told=told, extra=extra):
-        return score(data_source=name, solution_str=text, ground_truth=told, extra_info=extra)
+    def scored(text, truth=truth, extra=extra):
+        return score(data_source=name, solution_str=text, ground_truth=truth, extra_info=extra)
 
     assert scored(answer_of(name, row)) == 1.0
     assert scored("I do not know") < 0.5
@@ -129,23 +129,23 @@ def test_data_and_scores_pass_through_verls_own_code(name, data, tokenizer, monk
 def test_what_cannot_be_scored_is_left_out_in_training_and_0_when_held_out():
     config = recipe("gsm8k")
     score = get_custom_reward_fn(config)
-    told = json.dumps(
+    truth = json.dumps(
         {"scorer": {"name": "number"}, "threshold": None, "given": {"answer": "none"}}
     )
     with pytest.warns(RuntimeWarning, match="could not be scored"):
         lost = score(
-            data_source="x", solution_str="1", ground_truth=told, extra_info={"split": "train"}
+            data_source="x", solution_str="1", ground_truth=truth, extra_info={"split": "train"}
         )
     assert math.isnan(lost)
     assert (
-        score(data_source="x", solution_str="1", ground_truth=told, extra_info={"split": "test"})
+        score(data_source="x", solution_str="1", ground_truth=truth, extra_info={"split": "test"})
         == 0.0
     )
 
 
 def test_a_row_runs_no_code(tmp_path):
     made = tmp_path / "made"
-    told = {
+    truth = {
         "scorer": {"name": "timeit:timeit"},
         "threshold": None,
         "given": {"answer": f"open({str(made)!r}, 'w').close()"},
@@ -155,7 +155,7 @@ def test_a_row_runs_no_code(tmp_path):
         with pytest.raises(
             ValueError, match=r"'timeit:timeit'.*reward_kwargs\.scorer=timeit:timeit"
         ):
-            score(data_source="x", solution_str="pass", ground_truth=json.dumps(told))
+            score(data_source="x", solution_str="pass", ground_truth=json.dumps(truth))
         assert not made.exists()
 
 
@@ -167,12 +167,14 @@ def test_a_scorer_of_ones_own_is_named_in_the_config(tmp_path, monkeypatch):
     rows = [{"prompt": f"Say {x}", "answer": x} for x in ("four", "five", "nine")]
     (tmp_path / "own.jsonl").write_text("\n".join(map(json.dumps, rows)))
     made = task(str(tmp_path / "own.jsonl"), scorer="own_scorer:score", held_out=1)
-    told = ground_truth(made, made.train[0])
+    truth = ground_truth(made, made.train[0])
     option = "+reward.custom_reward_function.reward_kwargs.scorer=own_scorer:score"
     score = get_custom_reward_fn(recipe("gsm8k", option))
-    assert score(data_source="x", solution_str="ab", ground_truth=told) == 0.5
+    assert score(data_source="x", solution_str="ab", ground_truth=truth) == 0.5
     with pytest.raises(ValueError, match=r"own_scorer:score.*set \+reward"):
-        get_custom_reward_fn(recipe("gsm8k"))(data_source="x", solution_str="ab", ground_truth=told)
+        get_custom_reward_fn(recipe("gsm8k"))(
+            data_source="x", solution_str="ab", ground_truth=truth
+        )
 
 
 def test_the_command_is_verls_own(capsys):

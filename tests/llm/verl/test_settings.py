@@ -1,4 +1,4 @@
-"""Wrong options end the run in the trainer's constructor, before a worker starts; right ones reach verl."""
+"""Wrong options are errors in the trainer's constructor, before a worker starts; right ones reach verl."""
 
 import logging
 
@@ -44,6 +44,14 @@ def test_options_reach_the_objective():
     assert trainer("+trainer.v1.tpo.eta=2.0", "+trainer.v1.tpo.score=mean").objective.eta == 2.0
 
 
+def test_former_names_of_options_are_still_read():
+    assert not trainer("+trainer.v1.tpo.skip_silent=False").settings.skip_zero_gradient
+    assert trainer("+trainer.v1.tpo.objective_options={ties: free}").objective.ties == "pooled"
+    both = ("+trainer.v1.tpo.skip_silent=False", "+trainer.v1.tpo.skip_zero_gradient=False")
+    with pytest.raises(ValueError, match="two names of one option: drop 'skip_silent'"):
+        trainer(*both)
+
+
 @pytest.mark.parametrize(
     ("override", "message"),
     [
@@ -65,7 +73,7 @@ def test_options_reach_the_objective():
         ("actor_rollout_ref.actor.ppo_mini_batch_size=16", "Set it to 8"),
     ],
 )
-def test_what_cannot_work_says_so_at_the_start(override, message):
+def test_impossible_options_are_errors_at_the_start(override, message):
     with pytest.raises((ValueError, TypeError), match=message.replace("(", "\\(")):
         trainer(override)
 
@@ -74,7 +82,7 @@ def test_several_updates_take_whole_groups_that_divide_over_the_ranks():
     made = trainer(
         "actor_rollout_ref.actor.ppo_mini_batch_size=2", "actor_rollout_ref.actor.ppo_epochs=3"
     )
-    assert (made.updates.parts, made.updates.epochs) == (4, 3)
+    assert (made.updates.mini_batches, made.updates.epochs) == (4, 3)
     assert made.config.actor_rollout_ref.actor.ppo_epochs == 1
     with pytest.raises(
         ValueError, match="2 whole groups of rollout.n=3, 6 rows, .* 4 data-parallel ranks"
@@ -92,6 +100,6 @@ def test_an_estimator_that_is_not_used_is_named(caplog):
     assert "algorithm.adv_estimator=grpo is not used" in caplog.text
 
 
-def test_the_asynchronous_trainer_stands_on_verls():
+def test_the_asynchronous_trainer_is_based_on_verls():
     made = trainer("trainer.v1.trainer_mode=tpo_colocate_async")
     assert made.trainer_mode == "colocate_async"

@@ -105,10 +105,10 @@ def main(rank, folder, port):
         exact.old[where[key]][: len(row["responses"])].float() if key in where else torch.zeros(1)
         for key, row in zip(keys, stored, strict=True)
     ]
-    signals = advantages(stored, keys, old, objective)
+    by_row = advantages(stored, keys, old, objective)
     own = range(rank, len(stored), 2)  # neighbours in a group lie on different ranks
     data = list_of_dict_to_tensordict(
-        [{**stored[i], "old_log_probs": old[i], "advantages": signals[i]} for i in own]
+        [{**stored[i], "old_log_probs": old[i], "advantages": by_row[i]} for i in own]
     )
     tu.assign_non_tensor(
         data,

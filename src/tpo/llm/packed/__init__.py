@@ -1,1 +1,1 @@
-"""Packed groups: a prompt is read once for all of its candidates."""
+"""Packed groups: a prompt is computed once for all of its candidates."""

@@ -1,6 +1,6 @@
-"""Rewards are called as TRL calls them; one that raises or returns nonsense costs its rows, not the run.
+"""Guards around reward functions: one that raises or returns nonsense loses its rows, and the run continues.
 
-Only rewards that score nothing from the start end a run.
+A run ends only if its rewards score nothing from the start.
 """
 
 from __future__ import annotations
@@ -18,21 +18,23 @@ import torch
 
 from tpo.llm.rewards.pool import Failures
 
-HOPELESS = 3
-"""Rollout batches without any score, from the start, that end a run."""
+FIRST_BATCHES = 3
+"""A run ends if none of so many rollout batches at its start has a score."""
 
 
 class Guarded:
-    """A TRL reward function; a call that raises or returns the wrong number of rewards gives None throughout.
+    """A TRL reward function; every reward is None if a call raises or returns the wrong number of rewards.
 
-    It is called in the caller's thread, so that `signal.alarm` works. Only with a `timeout` in seconds does it
-    run in a thread of its own, which is not waited for if it hangs. Single rewards that are NaN, infinite or no
-    number become None. `failures` counts by kind; `failed` is how many rows the last call lost so. None itself
-    is TRL's way to say that the function does not apply to a row: no failure.
+    The function runs in the caller's thread, so that `signal.alarm` works. With a `timeout` in seconds it runs
+    in a thread of its own, which is abandoned if it hangs. A single reward that is NaN, infinite or no number
+    becomes None. `failures` counts by kind, and `failed` is the number of rows that failed in the last call. A
+    None from the function is not a failure: in TRL it means that the function does not apply to the row.
     """
 
+    is_guarded = True
+
     def __init__(self, function: Callable[..., Any], timeout: float | None = None) -> None:
-        """Wrap a reward function."""
+        """`timeout` is in seconds per call; None has no limit."""
         self.function = function
         self.timeout = timeout
         self.failures = Failures()
@@ -41,29 +43,32 @@ class Guarded:
         self.__name__ = getattr(inner, "__name__", type(inner).__name__)
 
     def __call__(self, prompts: Any, completions: Any, **columns: Any) -> list[float | None]:
-        """One reward per completion, or None."""
+        """For each completion a reward or None."""
         given = {"prompts": prompts, "completions": completions, **columns}
         try:
-            found = _listed(self._in_time(given) if self.timeout else self.function(**given))
-        except Exception as error:  # the user's code: any error is its own
-            return self._lost(error, len(completions))
+            found = _as_list(self._with_timeout(given) if self.timeout else self.function(**given))
+        except Exception as error:  # the user's code may raise anything
+            return self._failed(error, len(completions))
         return self._rewards(found, len(completions))
 
-    async def awaited(self, prompts: Any, completions: Any, **columns: Any) -> list[float | None]:
-        """The same for an async function."""
+    async def call_async(
+        self, prompts: Any, completions: Any, **columns: Any
+    ) -> list[float | None]:
+        """The same for an async reward function."""
         given = {"prompts": prompts, "completions": completions, **columns}
         try:
             call = self.function(**given)
-            found = _listed(
+            found = _as_list(
                 await (
                     asyncio.wait_for(_hung_if_late(call), self.timeout) if self.timeout else call
                 )
             )
         except Exception as error:  # as above
-            return self._lost(error, len(completions))
+            return self._failed(error, len(completions))
         return self._rewards(found, len(completions))
 
-    def _in_time(self, given: dict[str, Any]) -> Any:
+    def _with_timeout(self, given: dict[str, Any]) -> Any:
+        """What the function returns, called in another thread; HungError if it takes too long."""
         box: dict[str, Any] = {}
 
         def call() -> None:
@@ -82,6 +87,7 @@ class Guarded:
         return box["value"]
 
     def _rewards(self, found: list[Any], n: int) -> list[float | None]:
+        """The rewards of n completions from what the function returned."""
         if len(found) != n:
             self.failures.add(
                 "shape", f"{self.__name__} returned {len(found)} rewards for {n} completions"
@@ -92,8 +98,8 @@ class Guarded:
         self.failed = sum(r is None and x is not None for r, x in zip(rewards, found, strict=True))
         return rewards
 
-    def _lost(self, error: Exception, n: int) -> list[float | None]:
-        """No reward of a call, and why."""
+    def _failed(self, error: Exception, n: int) -> list[float | None]:
+        """Count the failure of a call; all of its n rewards are None."""
         self.failed = n
         if isinstance(error, HungError):
             self.failures.add("hung", f"{self.__name__} took over {self.timeout:g} s")
@@ -110,6 +116,7 @@ class Guarded:
         return [None] * n
 
     def _number(self, value: Any) -> float | None:
+        """A reward as a float; None, counted as a failure, if it is not a finite number."""
         if value is None:
             return None
         try:
@@ -124,23 +131,23 @@ class Guarded:
 
 
 class HungError(Exception):
-    """A reward function took longer than it may."""
+    """A reward function took longer than its time limit."""
 
 
 class NoRewardsError(Exception):
-    """A reward function returned what holds no rewards."""
+    """A reward function returned something that is not a list of rewards."""
 
 
 async def _hung_if_late(call: Any) -> Any:
-    """Tell a time limit of ours, which cancels, from a TimeoutError of the function's own."""
+    """Raise HungError at our time limit, which cancels; a TimeoutError is then the function's own."""
     try:
         return await call
     except asyncio.CancelledError:
         raise HungError from None
 
 
-def _listed(found: Any) -> list[Any]:
-    """The rewards of a list, tuple, array, tensor or whatever else TRL can go through."""
+def _as_list(found: Any) -> list[Any]:
+    """The rewards as a list, from a list, tuple, array, tensor or any other iterable that TRL accepts."""
     if getattr(found, "ndim", None) == 1:
         return list(found.tolist())
     if isinstance(found, (str, bytes, dict)) or getattr(found, "ndim", None) == 0:
@@ -152,43 +159,43 @@ def _listed(found: Any) -> list[Any]:
     return list(rows)
 
 
-class Beginning:
-    """Waits for the first scores: an error may pass, but a reward that never gives one never will."""
+class StartCheck:
+    """Ends a run whose first rollout batches have no scores: a reward that never worked will not start to."""
 
     def __init__(self) -> None:
-        """Nothing has been scored yet."""
+        """No rollout batch has been scored yet."""
         self.batches, self.scored = 0, False
         self._failing: set[str] | None = None
         """functions that failed on every row so far"""
 
-    def note(
+    def check(
         self, unscored: float, reward_funcs: Sequence[Any], failed: dict[str, float] | None = None
     ) -> None:
-        """Look at a rollout batch; after `HOPELESS` from the start, raise if none holds a score.
+        """Count one rollout batch; after FIRST_BATCHES, raise if failures have left all without a score.
 
-        A function that failed on all rows of them, beside others that scored, is named in a warning. `failed`
-        is the share of rows that each function lost.
+        `unscored` is the share of completions without a score, `failed` the share of rows on which each
+        function failed. If others have scored, a function that failed on every row is named in a warning.
         """
         self.scored = self.scored or unscored < 1
         self.batches += 1
-        if self.batches > HOPELESS and self.scored:
+        if self.batches > FIRST_BATCHES and self.scored:
             return
-        all_lost = {name for name, share in (failed or {}).items() if share == 1}
-        self._failing = all_lost if self._failing is None else self._failing & all_lost
-        if self.batches < HOPELESS:
+        all_failed = {name for name, share in (failed or {}).items() if share == 1}
+        self._failing = all_failed if self._failing is None else self._failing & all_failed
+        if self.batches < FIRST_BATCHES:
             return
         known = {f.__name__: f.failures.first for f in reward_funcs if hasattr(f, "failures")}
         if self.scored:
             for name in sorted(self._failing):
                 warnings.warn(
                     f"reward function {name} failed on every completion of {self.batches} rollout batches "
-                    f"({_told([known.get(name, {})])}): the model is trained on the other rewards alone. "
+                    f"({_joined([known.get(name, {})])}): the model is trained on the other rewards alone. "
                     "Fix it, or leave it out",
                     RuntimeWarning,
                     stacklevel=3,
                 )
             return
-        found = _told(known.values())
+        found = _joined(known.values())
         if found:
             raise RuntimeError(
                 f"no completion of {self.batches} rollout batches could be scored ({found}): fix the reward "
@@ -196,18 +203,19 @@ class Beginning:
             )
 
 
-def _told(known: Any) -> str:
+def _joined(known: Any) -> str:
+    """The first failures of each kind as text."""
     return "; ".join(f"{kind}: {what}" for first in known for kind, what in first.items())
 
 
 def guard_all(reward_funcs: Any, timeout: float | None) -> Any:
-    """`reward_funcs` with every function guarded; reward models stay as they are."""
+    """`reward_funcs` with a guard around every function; reward models are not wrapped."""
     if reward_funcs is None or isinstance(reward_funcs, str):
         return reward_funcs
     if isinstance(reward_funcs, (list, tuple)):
         return [guard_all(one, timeout) for one in reward_funcs]
-    itself = getattr(reward_funcs, "guards_itself", False)
-    if itself or isinstance(reward_funcs, torch.nn.Module) or not callable(reward_funcs):
+    guarded = getattr(reward_funcs, "is_guarded", False)
+    if guarded or isinstance(reward_funcs, torch.nn.Module) or not callable(reward_funcs):
         return reward_funcs
     guard = Guarded(reward_funcs, timeout)
     return _async(guard) if _is_async(reward_funcs) else guard
@@ -216,9 +224,10 @@ def guard_all(reward_funcs: Any, timeout: float | None) -> Any:
 def failed_shares(
     reward_funcs: Sequence[Any], names: Sequence[str], rows: int, missing: Sequence[float]
 ) -> dict[str, float]:
-    """The share of `rows` that each function lost by a failure in its last call.
+    """The share of `rows` on which each function failed in its last call.
 
-    Of a reward model it is the share `missing` of NaN; of an environment's reward nothing is known.
+    For a reward model it is its share of NaN, `missing`. The reward of an environment is left out: nothing is
+    known of its failures.
     """
     found = {}
     for function, name, share in zip(reward_funcs, names, missing, strict=True):
@@ -231,13 +240,13 @@ def failed_shares(
 
 
 def _async(guard: Guarded) -> Callable[..., Any]:
-    """A coroutine function, by which TRL tells an async reward."""
+    """The guard as a coroutine function, by which TRL recognises an async reward."""
 
     async def reward(prompts: Any, completions: Any, **columns: Any) -> list[float | None]:
-        return await guard.awaited(prompts, completions, **columns)
+        return await guard.call_async(prompts, completions, **columns)
 
     reward.__name__ = guard.__name__
-    vars(reward).update(guard=guard, failures=guard.failures, guards_itself=True)
+    vars(reward).update(guard=guard, failures=guard.failures, is_guarded=True)
     return reward
 
 
@@ -247,7 +256,7 @@ def _is_async(function: Any) -> bool:
 
 
 def _unwrapped(function: Any) -> Any:
-    """What a `functools.partial` calls."""
+    """The function that a `functools.partial` calls."""
     while isinstance(function, functools.partial):
         function = function.func
     return function

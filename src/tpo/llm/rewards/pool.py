@@ -1,7 +1,7 @@
-"""Scoring: completions to scores by a scorer in processes of its own, each answer within a time limit.
+"""Scoring: completions to scores, by a scorer in processes of its own and within a time limit.
 
-A scorer that raises, hangs, or returns None, NaN or infinity is counted and reported, its completion is not
-scored, and training goes on: a process that hangs is ended and replaced.
+If the scorer raises, hangs, or returns None, NaN or infinity, the failure is counted and reported. The
+completion has no score, and training continues. A process that hangs is killed and replaced.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from concurrent.futures import ThreadPoolExecutor
 from queue import SimpleQueue
 from typing import Any
 
-START = 120.0
-"""Seconds that a worker may take to import the scorer."""
+START_TIMEOUT = 120.0
+"""Seconds that a worker may take to start and to import the scorer."""
 
 
 class Failures:
     """How many completions could not be scored, by kind; the first of each kind is reported."""
 
     def __init__(self) -> None:
-        """None yet."""
+        """No failures yet."""
         self.counts: Counter[str] = Counter()
         self.first: dict[str, str] = {}
 
     def add(self, kind: str, what: str) -> None:
-        """Count one; warn if it is the first of its kind, since a resume too."""
+        """Count a failure, and warn if it is the first of its kind in this process."""
         self.counts[kind] += 1
         if kind not in self.first:
             self.first[kind] = what
@@ -46,40 +46,40 @@ class Failures:
 
     @property
     def total(self) -> int:
-        """All kinds."""
+        """The number of failures of all kinds."""
         return sum(self.counts.values())
 
 
 class Worker:
-    """A process that scores one completion after another, asked in JSON lines."""
+    """A process that scores one completion after another; requests and replies are lines of JSON."""
 
     def __init__(self, scorer: Mapping[str, Any]) -> None:
-        """Start it; `scorer` is what `tpo.llm.rewards.scorers.load` takes."""
+        """The process starts with the first request; `scorer` is what `tpo.llm.rewards.scorers.load` takes."""
         self._process: subprocess.Popen[bytes] | None = None
         self._scorer = json.dumps(scorer)
 
-    def ask(self, row: Mapping[str, Any], timeout: float) -> dict[str, Any]:
-        """The answer: a `score`, or an `error` with its `kind`."""
+    def request(self, row: Mapping[str, Any], timeout: float) -> dict[str, Any]:
+        """The reply for a completion: a `score`, or an `error` with its `kind`."""
         try:
-            process = self._started()
+            process = self._running()
             assert process.stdin is not None
             process.stdin.write(json.dumps(row).encode() + b"\n")
             process.stdin.flush()
-            line = self._line(timeout)
+            line = self._read_line(timeout)
         except TimeoutError:
             self.close()
             return {"kind": "hung", "error": f"no score within {timeout:g} s"}
         except (OSError, ScorerError) as error:
             self.close()
             return {"kind": "raised", "error": str(error)}
-        found: dict[str, Any] = json.loads(line)
-        return found
+        reply: dict[str, Any] = json.loads(line)
+        return reply
 
     def __del__(self) -> None:
         self.close()
 
     def close(self) -> None:
-        """End the process, whatever it is doing."""
+        """Kill the process, whatever it is doing."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
@@ -89,28 +89,30 @@ class Worker:
             self._process = None
 
     def start(self) -> None:
-        """Start the process, if it is not there; ScorerError where the scorer cannot be loaded."""
+        """Start the process if it does not run; ScorerError if the scorer cannot be loaded."""
         try:
-            self._started()
+            self._running()
         except (OSError, ScorerError) as error:
             self.close()
-            raise ScorerError(str(error) or f"not loaded within {START:g} s") from None
+            raise ScorerError(str(error) or f"not loaded within {START_TIMEOUT:g} s") from None
 
-    def _started(self) -> subprocess.Popen[bytes]:
+    def _running(self) -> subprocess.Popen[bytes]:
+        """The process, which is started if it does not run."""
         if self._process is None:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "tpo.llm.rewards.subprocess_worker", self._scorer],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 bufsize=0,
-                start_new_session=True,  # Ctrl-C is for the parent, which then ends it
+                start_new_session=True,  # Ctrl-C reaches only the parent, which then ends the process
             )
-            ready = json.loads(self._line(START))
+            ready = json.loads(self._read_line(START_TIMEOUT))
             if "error" in ready:
                 raise ScorerError(ready["error"])
         return self._process
 
-    def _line(self, timeout: float) -> bytes:
+    def _read_line(self, timeout: float) -> bytes:
+        """A line of the process's output; TimeoutError if it takes longer."""
         assert self._process is not None
         assert self._process.stdout is not None
         pipe = self._process.stdout
@@ -128,17 +130,17 @@ class Worker:
 
 
 class ScorerError(RuntimeError):
-    """The scorer's process could not start or ended."""
+    """The process of the scorer could not start, or ended unexpectedly."""
 
 
 class Scoring:
     """A TRL reward function: every completion to a score or None, never raising, never hanging.
 
-    `scorer` says what to load in the workers (see `scorers.load`); `columns` are the dataset columns that
-    go to it after each completion, by position; `threshold` makes scores 1 above it and 0 elsewhere.
+    `scorer` says what to load in the workers (see `scorers.load`). It is called by position with a completion
+    and the dataset's `columns`. With a `threshold`, a score above it becomes 1, any other 0.
     """
 
-    guards_itself = True
+    is_guarded = True
 
     def __init__(
         self,
@@ -148,7 +150,7 @@ class Scoring:
         workers: int = 2,
         threshold: float | None = None,
     ) -> None:
-        """Workers start with the first call."""
+        """`timeout` is in seconds per completion; the processes start with the first call."""
         self._workers: list[Worker] = []
         if not timeout > 0:
             raise ValueError(f"timeout is {timeout}, expected seconds above 0, such as 10")
@@ -160,34 +162,35 @@ class Scoring:
         self.threshold = threshold
         self.failures = Failures()
         self.failed = 0
-        """completions of the last call without a score"""
+        """completions without a score in the last call"""
         self.seconds = 0.0
+        """of the last call"""
         self.__name__ = str(scorer.get("name", "score"))
         loaded = {**self.scorer, "columns": self.columns}
         self._workers = [Worker(loaded) for _ in range(workers)]
-        self._free: SimpleQueue[Worker] = SimpleQueue()
+        self._idle: SimpleQueue[Worker] = SimpleQueue()
         for worker in self._workers:
-            self._free.put(worker)
+            self._idle.put(worker)
 
     def __call__(self, completions: Sequence[Any], **given: Any) -> list[float | None]:
-        """Scores of these completions; `given` holds the dataset's columns, as TRL passes them."""
+        """Scores of these completions; `given` has the columns of the dataset, as TRL passes them."""
         start = time.perf_counter()
         rows = [
             {"completion": text_of(c), **{k: given[k][i] for k in self.columns if k in given}}
             for i, c in enumerate(completions)
         ]
         if len(rows) == 1:
-            answers = [self._ask(rows[0])]
+            replies = [self._request(rows[0])]
         else:
             with ThreadPoolExecutor(len(self._workers)) as pool:
-                answers = list(pool.map(self._ask, rows))
-        scores = [self._score(answer) for answer in answers]
+                replies = list(pool.map(self._request, rows))
+        scores = [self._score(reply) for reply in replies]
         self.failed = scores.count(None)
         self.seconds = time.perf_counter() - start
         return scores
 
     def check(self) -> None:
-        """Load the scorer now: one that cannot be loaded would leave every completion without a score."""
+        """Load the scorer now; ValueError if that fails, since no completion would have a score."""
         try:
             self._workers[0].start()
         except ScorerError as error:
@@ -196,19 +199,20 @@ class Scoring:
                 f"finds from here, of ({', '.join(('completion', *self.columns))})"
             ) from None
 
-    def _ask(self, row: Mapping[str, Any]) -> dict[str, Any]:
-        """The answer of the next worker that is free; calls from several threads take turns."""
-        worker = self._free.get()
+    def _request(self, row: Mapping[str, Any]) -> dict[str, Any]:
+        """The reply of the next idle worker; a call waits if other threads use all workers."""
+        worker = self._idle.get()
         try:
-            return worker.ask(row, self.timeout)
+            return worker.request(row, self.timeout)
         finally:
-            self._free.put(worker)
+            self._idle.put(worker)
 
-    def _score(self, answer: Mapping[str, Any]) -> float | None:
-        if "error" in answer:
-            self.failures.add(str(answer.get("kind", "raised")), str(answer["error"]))
+    def _score(self, reply: Mapping[str, Any]) -> float | None:
+        """The score of a reply; a failure is counted, and its score is None."""
+        if "error" in reply:
+            self.failures.add(str(reply.get("kind", "raised")), str(reply["error"]))
             return None
-        score = answer.get("score")
+        score = reply.get("score")
         if not isinstance(score, (int, float)) or not math.isfinite(score):
             self.failures.add("no finite number", f"the scorer returned {score!r}")
             return None
@@ -216,20 +220,20 @@ class Scoring:
             return float(score > self.threshold)
         return float(score)
 
-    def apart(self) -> Scoring:
-        """The same scorer and processes, with a count of failures of its own."""
+    def with_own_failures(self) -> Scoring:
+        """The same scorer and processes, with a separate count of failures."""
         other = copy.copy(self)
         other.failures = Failures()
         return other
 
     def close(self) -> None:
-        """End the workers; a later call starts new ones."""
+        """End the processes; a later call starts new ones."""
         for worker in self._workers:
             worker.close()
 
 
 def text_of(completion: Any) -> str:
-    """The text of a completion: itself, or the content of the last message of a conversation."""
+    """The text of a completion: a string as it is, of a conversation the content of the last message."""
     if isinstance(completion, str):
         return completion
     content = completion[-1].get("content", "") if completion else ""

@@ -1,4 +1,4 @@
-"""Scorers: a completion and the answer to a score from 0 to 1. Plain functions, no torch."""
+"""Scorers: functions of a completion and the right answer that return a score from 0 to 1; no torch."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ _NUMBER = re.compile(r"-?\d[\d,]*(?:\.\d+)?")
 
 
 def last_number(text: str) -> str | None:
-    """The last number of a text, without thousands separators; None where there is none."""
+    """The last number of a text, without thousands separators; None if it has no number."""
     found = _NUMBER.findall(text)
     return found[-1].replace(",", "") if found else None
 
 
 def tagged(text: str, tag: str = "answer") -> str:
-    """What stands in the last <answer>...</answer>, or the whole text without such."""
+    """The text in the last <answer>...</answer>; without such a tag, the whole text."""
     found = re.findall(rf"<{tag}>(.*?)</{tag}>", text, re.DOTALL)
     return (found[-1] if found else text).strip()
 
@@ -35,17 +35,17 @@ def number(completion: str, answer: str | float) -> float:
 
 
 def gsm8k(completion: str, answer: str) -> float:
-    """1 if the last number of the completion is what follows #### in the answer."""
+    """1 if the last number of the completion equals the number after #### in the answer."""
     return number(completion, answer.rpartition("####")[2])
 
 
 def exact(completion: str, answer: str) -> float:
-    """1 if completion and answer are the same text, white space and case aside."""
+    """1 if completion and answer are the same text, regardless of white space and case."""
     return float(_plain(tagged(completion)) == _plain(str(answer)))
 
 
 def contains(completion: str, answer: str) -> float:
-    """1 if the answer stands anywhere in the completion, case aside."""
+    """1 if the completion contains the answer, regardless of white space and case."""
     return float(_plain(str(answer)) in _plain(completion))
 
 
@@ -64,8 +64,8 @@ NAMED: dict[str, Scorer] = {
 def load(spec: Mapping[str, Any]) -> Scorer:
     """The scorer of a spec: {"name": one of NAMED}, {"name": "module:function"}, or a reasoning-gym dataset.
 
-    The latter is {"name": ..., "dataset": ..., "options": {...}, "extract": "tag" | "number" | "text"}; it
-    makes the dataset anew and scores by the row's `index`. A function of your own takes the completion, then
+    The last is {"name": ..., "dataset": ..., "options": {...}, "extract": "tag" | "number" | "text"}; it
+    creates the dataset again and scores by the row's `index`. A function of your own takes the completion, then
     the row's "columns" (the answer).
     """
     if "dataset" in spec:
@@ -84,17 +84,17 @@ def load(spec: Mapping[str, Any]) -> Scorer:
 
 
 def _check_call(name: str, found: Any, given: Sequence[str]) -> None:
-    """A scorer that cannot be called with what it is given would score nothing."""
+    """TypeError if the scorer cannot be called with these arguments: it would score nothing."""
     try:
         inspect.signature(found).bind(*given)
     except TypeError as error:
         raise TypeError(f"{name} does not take ({', '.join(given)}) by position: {error}") from None
     except ValueError:
-        pass  # written in C, it does not say what it takes
+        pass  # a function written in C may have no signature
 
 
 def reasoning_gym(dataset: str, options: Mapping[str, Any], extract: str) -> Scorer:
-    """The dataset's own score of an answer."""
+    """A scorer that extracts the answer from a completion and calls the dataset's own score."""
     import reasoning_gym as gym
 
     return partial(_gym_score, gym.create_dataset(dataset, **options), EXTRACT[extract])
@@ -111,4 +111,4 @@ EXTRACT: dict[str, Callable[[str], str | None]] = {
     "number": last_number,
     "text": str.strip,
 }
-"""How the answer is taken from a completion."""
+"""How the answer is extracted from a completion, by name."""

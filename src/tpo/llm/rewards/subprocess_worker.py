@@ -1,4 +1,4 @@
-"""The process behind `Scoring`: a row in JSON on a line of input, a score or an error on a line of output."""
+"""The process behind `Scoring`: reads rows and writes their scores or errors, as lines of JSON."""
 
 from __future__ import annotations
 
@@ -11,35 +11,35 @@ from typing import Any, TextIO
 from tpo.llm.rewards.scorers import load
 
 
-def main(scorer: str, questions: TextIO, answers: TextIO) -> None:
-    """Answer until the input ends; the scorer is given a row's values by position, the completion first."""
+def main(scorer: str, requests: TextIO, replies: TextIO) -> None:
+    """Score rows until the input ends; the scorer is called with a row's values, the completion first."""
     try:
         score = load(json.loads(scorer))
-    except Exception as error:  # the scorer is the user's code: the parent says what went wrong
-        _say(answers, {"error": f"{type(error).__name__}: {error}"})
+    except Exception as error:  # the scorer is the user's code: the parent reports the error
+        _write(replies, {"error": f"{type(error).__name__}: {error}"})
         return
-    _say(answers, {"ready": True})
-    for line in questions:
+    _write(replies, {"ready": True})
+    for line in requests:
         row = json.loads(line)
         try:
-            _say(answers, _answer(score(row.pop("completion"), *row.values())))
-        except Exception as error:  # as above; one bad completion must not cost the next its score
-            _say(answers, {"kind": "raised", "error": f"{type(error).__name__}: {error}"})
+            _write(replies, _reply(score(row.pop("completion"), *row.values())))
+        except Exception as error:  # as above; the next completion is still scored
+            _write(replies, {"kind": "raised", "error": f"{type(error).__name__}: {error}"})
 
 
-def _answer(score: Any) -> dict[str, Any]:
-    """The score, a finite number, or what came instead."""
+def _reply(score: Any) -> dict[str, Any]:
+    """The score as a reply; an error if it is not a finite number."""
     if score is None or not math.isfinite(score):
         return {"kind": "no finite number", "error": f"the scorer returned {score}"}
     return {"score": float(score)}
 
 
-def _say(answers: TextIO, message: dict[str, Any]) -> None:
-    answers.write(json.dumps(message) + "\n")
-    answers.flush()
+def _write(replies: TextIO, reply: dict[str, Any]) -> None:
+    replies.write(json.dumps(reply) + "\n")
+    replies.flush()
 
 
 if __name__ == "__main__":
     channel = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # what the scorer prints goes to stderr, not between the answers
+    os.dup2(2, 1)  # what the scorer prints goes to stderr, not between the replies
     main(sys.argv[1], sys.stdin, channel)

@@ -210,7 +210,7 @@ class Evaluator(TrainerCallback):  # type: ignore[misc]
     def __init__(self, ready: Ready, recipe: Recipe) -> None:
         """Its scoring has a count of its own, apart from training's."""
         self.ready, self.recipe = ready, recipe
-        self.scoring = ready.scoring.apart()
+        self.scoring = ready.scoring.with_own_failures()
         self.path = Path(recipe.out) / "evaluations.jsonl"
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:

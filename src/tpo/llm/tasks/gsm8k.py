@@ -1,19 +1,20 @@
-"""GSM8K: from the hub, or from a folder with train.jsonl and test.jsonl."""
+"""GSM8K, from the hub or from a folder with train.jsonl and test.jsonl."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 from tpo.llm.tasks.jsonl import read_jsonl
+from tpo.llm.tasks.options import TaskOptions
 from tpo.llm.tasks.text_task import TextTask, datasets_of, messages
 
 HUB_NAME = "openai/gsm8k"
 STEP_BY_STEP = "Think step by step, then give the final answer as a number on the last line."
 
 
-def gsm8k_task(name: str, hint: str | None, held_out: int) -> TextTask:
-    """Its training set, and the first of its test set held out."""
-    hint = STEP_BY_STEP if hint is None else hint
+def gsm8k_task(name: str, options: TaskOptions) -> TextTask:
+    """All of its training set; the held-out prompts are the first of its test set."""
+    hint = STEP_BY_STEP if options.hint is None else options.hint
     folder = name.partition(":")[2]
     if folder:
         parts = [
@@ -26,13 +27,14 @@ def gsm8k_task(name: str, hint: str | None, held_out: int) -> TextTask:
             parts = [list(load_dataset(HUB_NAME, "main", split=part)) for part in ("train", "test")]
         except OSError as error:
             raise OSError(
-                f"gsm8k is not read from the hub ({error}): give gsm8k:FOLDER, with train.jsonl and test.jsonl"
+                f"gsm8k cannot be read from the hub ({error}): give gsm8k:FOLDER, with train.jsonl and "
+                "test.jsonl"
             ) from error
     train, test = [
         {
             "prompt": [messages(row["question"], hint) for row in rows],
             "answer": [str(row["answer"]) for row in rows],
         }
-        for rows in (parts[0], parts[1][:held_out])
+        for rows in (parts[0], parts[1][: options.held_out])
     ]
     return TextTask("gsm8k", *datasets_of(train, test), {"name": "gsm8k"})

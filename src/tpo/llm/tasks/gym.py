@@ -1,4 +1,4 @@
-"""Any dataset of reasoning-gym, scored by its own rule."""
+"""Any dataset of reasoning-gym, scored by the dataset's own rule."""
 
 from __future__ import annotations
 
@@ -6,26 +6,22 @@ from dataclasses import fields
 from typing import Any
 
 from tpo.checks import close_match
+from tpo.llm.tasks.options import TaskOptions
 from tpo.llm.tasks.text_task import TextTask, columns_of, datasets_of, messages
 
 IN_TAGS = "Give the final answer between <answer> and </answer>."
 HINTS = {"tag": IN_TAGS, "number": "Give the answer as a number.", "text": ""}
 
 
-def gym_task(
-    name: str,
-    options: dict[str, Any],
-    hint: str | None,
-    extract: str,
-    threshold: float | None,
-    held_out: int,
-) -> TextTask:
-    """The dataset of that name with its options, the last prompts held out."""
+def gym_task(name: str, chosen: TaskOptions) -> TextTask:
+    """The dataset of that name; the held-out prompts are its last ones."""
     import reasoning_gym as gym
     from reasoning_gym.factory import DATASETS
 
     dataset = name.partition(":")[2]
-    hint = HINTS[extract] if hint is None else hint
+    hint = HINTS[chosen.extract] if chosen.hint is None else chosen.hint
+    size = chosen.size + chosen.held_out
+    options: dict[str, Any] = {"seed": chosen.seed, "size": size, **chosen.task_options}
     if dataset not in DATASETS:
         names = sorted(DATASETS)
         raise ValueError(
@@ -41,12 +37,17 @@ def gym_task(
     rows = [
         {"prompt": messages(data[i]["question"], hint), "index": i} for i in range(options["size"])
     ]
-    scorer = {"name": dataset, "dataset": dataset, "options": options, "extract": extract}
-    cut = len(rows) - held_out
+    scorer = {
+        "name": dataset,
+        "dataset": dataset,
+        "options": options,
+        "extract": chosen.extract,
+    }
+    first = len(rows) - chosen.held_out
     return TextTask(
         name,
-        *datasets_of(columns_of(rows[:cut]), columns_of(rows[cut:])),
+        *datasets_of(columns_of(rows[:first]), columns_of(rows[first:])),
         scorer,
         ("index",),
-        threshold,
+        chosen.threshold,
     )

@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from tpo.llm.rewards.scorers import NAMED
+from tpo.llm.tasks.options import TaskOptions
 from tpo.llm.tasks.text_task import TextTask, datasets_of, messages
 
 
-def jsonl_task(
-    path: Path, scorer: str, hint: str, threshold: float | None, held_out: int
-) -> TextTask:
-    """The file's prompts, the last ones held out."""
+def jsonl_task(path: Path, options: TaskOptions) -> TextTask:
+    """The prompts of the file; the held-out ones are the last."""
+    scorer, hint, held_out = options.scorer or "exact", options.hint or "", options.held_out
     if scorer not in NAMED and ":" not in scorer:
         raise ValueError(
             f"unknown scorer {scorer!r}. Valid names: {', '.join(NAMED)}; or an import path module:function"
@@ -38,17 +38,19 @@ def jsonl_task(
         }
         for part in (rows[:-held_out], rows[-held_out:])
     ]
-    return TextTask(path.name, *datasets_of(train, test), {"name": scorer}, ("answer",), threshold)
+    return TextTask(
+        path.name, *datasets_of(train, test), {"name": scorer}, ("answer",), options.threshold
+    )
 
 
 def read_jsonl(path: Path, question: str) -> list[dict[str, Any]]:
-    """Its lines, each with a question, text or a list of messages, under that name, and an `answer`."""
+    """The rows of a file: each has an `answer`, and a text or a list of messages under the key `question`."""
     if not path.exists():
         raise FileNotFoundError(f"{path} does not exist: give the path of a JSONL file")
     try:
         lines = path.read_text(encoding="utf-8").split("\n")
     except UnicodeDecodeError as error:
-        raise ValueError(f"{path} is no UTF-8 text: {error}") from None
+        raise ValueError(f"{path} is not UTF-8 text: {error}") from None
     return [
         _row(f"{path}, line {number}", line, question)
         for number, line in enumerate(lines, 1)
@@ -57,10 +59,11 @@ def read_jsonl(path: Path, question: str) -> list[dict[str, Any]]:
 
 
 def _row(place: str, line: str, question: str) -> dict[str, Any]:
+    """The row of a line; `place` names the line in errors."""
     try:
         row = json.loads(line)
     except json.JSONDecodeError as error:
-        raise ValueError(f"{place} is no JSON: {error}") from None
+        raise ValueError(f"{place} is not valid JSON: {error}") from None
     if not isinstance(row, dict):
         raise ValueError(f"{place} holds a {type(row).__name__}, expected an object")
     missing = [name for name in (question, "answer") if row.get(name) is None]
@@ -80,7 +83,7 @@ def _row(place: str, line: str, question: str) -> dict[str, Any]:
 
 
 def _check_messages(place: str, found: list[Any]) -> None:
-    """A conversation is a list of objects, each with a role and its text."""
+    """An error unless this is a list of messages, each with a role and a text."""
     expected = 'expected messages such as {"role": "user", "content": "..."}'
     if not found:
         raise ValueError(f"{place} is an empty list, {expected}")

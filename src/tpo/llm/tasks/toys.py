@@ -1,7 +1,7 @@
-"""Text tasks that are made on the spot, for models too small for the usual ones. A task is a function.
+"""Generated text tasks, for models too small for the usual ones.
 
-Each makes a question and its answer from a random source. Worked examples go before every question, as turns of
-the conversation, so that a small model knows the form; whether the answer is right is up to it.
+A task is a function that draws a question and its answer. Its docstring is the instruction in the prompt.
+Worked examples come before every question, as turns of the conversation: they show a small model how to answer.
 """
 
 from __future__ import annotations
@@ -12,14 +12,16 @@ from random import Random
 from typing import Any, NamedTuple
 
 from tpo.checks import close_match
+from tpo.llm.tasks.options import TaskOptions
+from tpo.llm.tasks.text_task import TextTask, columns_of, datasets_of
 
 EXAMPLES = 2
-"""Before each question, where the option `examples` says no other number."""
+"""Worked examples before each question, unless the option `examples` gives another number."""
 LETTERS = "abcdefghijklmnoprstuvw"
 
 
 def _numbers(draw: Random, n: int) -> list[int]:
-    """Numbers of two digits."""
+    """n random numbers of two digits."""
     return [draw.randint(10, 99) for _ in range(n)]
 
 
@@ -27,8 +29,8 @@ def _joined(values: Any) -> str:
     return " ".join(map(str, values))
 
 
-def about(draw: Random, length: int, spread: int) -> int:
-    """A length that is at most so much shorter or longer, for questions of unequal difficulty."""
+def varied_length(draw: Random, length: int, spread: int) -> int:
+    """A random length within `spread` of `length`, for questions of unequal difficulty."""
     if not 0 <= spread < length:
         raise ValueError(f"spread is {spread}, expected 0 to {length - 1}, less than length")
     return length + draw.randint(-spread, spread) if spread else length
@@ -36,7 +38,7 @@ def about(draw: Random, length: int, spread: int) -> int:
 
 def sort(draw: Random, length: int = 4, spread: int = 0) -> tuple[str, str]:
     """Sort the numbers from small to large."""
-    x = _numbers(draw, about(draw, length, spread))
+    x = _numbers(draw, varied_length(draw, length, spread))
     return _joined(x), _joined(sorted(x))
 
 
@@ -54,21 +56,21 @@ def add(draw: Random) -> tuple[str, str]:
 
 def digits(draw: Random, length: int = 4, spread: int = 0) -> tuple[str, str]:
     """Add the digits."""
-    x = [draw.randint(1, 9) for _ in range(about(draw, length, spread))]
+    x = [draw.randint(1, 9) for _ in range(varied_length(draw, length, spread))]
     return _joined(x), str(sum(x))
 
 
 def reverse(draw: Random, length: int = 4, spread: int = 0) -> tuple[str, str]:
     """Reverse the letters."""
-    # no letter twice: of a palindrome a model that copies would be right
-    x = draw.sample(LETTERS, about(draw, length, spread))
+    # no letter twice: a copy of a palindrome would be a right answer
+    x = draw.sample(LETTERS, varied_length(draw, length, spread))
     return "".join(x), "".join(reversed(x))
 
 
 def count(draw: Random, length: int = 32, spread: int = 4) -> tuple[str, str]:
     """Count from the first number to the second, every number once."""
     a = draw.randint(1, 60)
-    b = a + about(draw, length, spread)
+    b = a + varied_length(draw, length, spread)
     return f"{a} to {b}", _joined(range(a, b + 1))
 
 
@@ -76,15 +78,27 @@ Toy = Callable[..., tuple[str, str]]
 TOYS: dict[str, Toy] = {f.__name__: f for f in (sort, subtract, add, digits, reverse, count)}
 
 
-class Made(NamedTuple):
+class Question(NamedTuple):
     """A question as a conversation, and its answer."""
 
     prompt: list[dict[str, str]]
     answer: str
 
 
-def make(name: str, options: Mapping[str, Any], n: int, seed: int) -> list[Made]:
-    """The first n questions of a toy task, no question twice where there are enough of them."""
+def toy_task(name: str, chosen: TaskOptions) -> TextTask:
+    """The toy of that name; the held-out prompts are the last questions that were drawn."""
+    size = chosen.size
+    found = questions(
+        name.partition(":")[2], chosen.task_options, size + chosen.held_out, chosen.seed
+    )
+    rows = [question._asdict() for question in found]
+    return TextTask(
+        name, *datasets_of(columns_of(rows[:size]), columns_of(rows[size:])), {"name": "exact"}
+    )
+
+
+def questions(name: str, options: Mapping[str, Any], n: int, seed: int) -> list[Question]:
+    """n different questions of a toy task, none of them a worked example."""
     if name not in TOYS:
         hint = close_match(name, list(TOYS))
         raise ValueError(f"unknown toy task {name!r}.{hint} Valid names: {', '.join(TOYS)}")
@@ -112,18 +126,20 @@ def make(name: str, options: Mapping[str, Any], n: int, seed: int) -> list[Made]
             f"toy:{name} has {len(found) - len(shown)} different questions with these task_options, and size "
             f"and held_out ask for {n}: lower them"
         )
-    asked = list(found.items())[len(shown) :]
+    drawn = list(found.items())[len(shown) :]
     return [
-        Made(_conversation(str(toy.__doc__), shown, question), answer) for question, answer in asked
+        Question(_conversation(str(toy.__doc__), shown, question), answer)
+        for question, answer in drawn
     ]
 
 
 def _conversation(
     instruction: str, shown: list[tuple[str, str]], question: str
 ) -> list[dict[str, str]]:
+    """The worked examples `shown` as turns of a user and an assistant, then the question."""
     turns = [
         {"role": role, "content": text}
-        for asked, answered in shown
-        for role, text in (("user", f"{instruction} {asked}"), ("assistant", answered))
+        for example, answer in shown
+        for role, text in (("user", f"{instruction} {example}"), ("assistant", answer))
     ]
     return [*turns, {"role": "user", "content": f"{instruction} {question}"}]

@@ -9,7 +9,7 @@ import torch
 from tpo import diagnostics
 from tpo.groups import Groups, masked
 from tpo.llm.group_metrics import GroupWarnings, score_metrics, valid_candidates
-from tpo.llm.rewards.guarded import Beginning, failed_shares
+from tpo.llm.rewards.guarded import StartCheck, failed_shares
 from tpo.llm.trl.config import TargetPolicyConfig
 from tpo.llm.trl.distributed import Ranks
 from tpo.llm.trl.rollout_batch import Fit, RolloutBatch
@@ -26,7 +26,7 @@ class MetricLog:
         """Before TRL's own constructor, which makes the trainer's `_metrics`."""
         self.trainer, self.success = trainer, args.success
         self._warnings = GroupWarnings(args.patience, trainer.objective)
-        self._beginning = Beginning()
+        self._start_check = StartCheck()
 
     def note(self, **values: float) -> None:
         """Add values to the means that TRL logs."""
@@ -49,7 +49,7 @@ class MetricLog:
         self.note(reward_time=seconds, reward_failures=unscored)
         self.note(**{f"reward_failures/{name}": share for name, share in failed.items()})
         if trainer.model.training:
-            self._beginning.note(unscored, trainer.reward_funcs, failed)
+            self._start_check.check(unscored, trainer.reward_funcs, failed)
 
     def of_scores(self, groups: Groups) -> None:
         """The shares of groups of a new rollout batch."""

@@ -1,4 +1,4 @@
-"""A text task as verl reads it: `train.parquet` and `test.parquet`, each row with its own scorer."""
+"""A text task as files for verl: `train.parquet` and `test.parquet`, where each row names its scorer."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ PAPER: dict[str, dict[str, Any]] = {
     "graph_color": {"name": "gym:graph_color", "size": 4000, "held_out": 200},
     "knights_knaves": {"name": "gym:knights_knaves", "size": 4000, "held_out": 200},
 }
-"""The tasks that arXiv 2604.06159 trains language models on, and how they are made."""
+"""The tasks on which arXiv 2604.06159 trains language models, as arguments of `tpo.llm.task`."""
 
 
 def write(made: TextTask, folder: str | Path) -> tuple[Path, Path]:
-    """Both files; what the scorer needs stands in each row's `reward_model.ground_truth`, as JSON.
+    """Write both files. In each row, `reward_model.ground_truth` has what the scorer needs, as JSON.
 
-    A scorer of the user's own (module:function) must be named in verl's config too: see `rewards.OPTION`.
+    A scorer of your own (module:function) must be named in verl's config too: see `rewards.OPTION`.
     """
     import pyarrow
     from pyarrow import parquet
@@ -39,7 +39,7 @@ def write(made: TextTask, folder: str | Path) -> tuple[Path, Path]:
 
 
 def prepare(recipe: str, folder: str | Path, **options: Any) -> tuple[Path, Path]:
-    """Make and write the task of a recipe, a name of PAPER; `options` are those of `tpo.llm.task`."""
+    """Write the files of a recipe, a name in PAPER; `options` are arguments of `tpo.llm.task`."""
     return write(task(**{**PAPER[recipe], **options}), folder)
 
 
@@ -57,6 +57,6 @@ def _rows(made: TextTask, rows: Dataset, split: str) -> list[dict[str, Any]]:
 
 
 def ground_truth(made: TextTask, row: dict[str, Any]) -> str:
-    """How a completion of this row is scored: scorer, threshold and what the scorer takes, as JSON."""
+    """How a completion of this row is scored, as JSON: scorer, threshold, and the arguments of the scorer."""
     given = {name: row[name] for name in made.columns}
     return json.dumps({"scorer": dict(made.scorer), "threshold": made.threshold, "given": given})

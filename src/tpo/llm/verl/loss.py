@@ -1,4 +1,4 @@
-"""The policy loss: -Σ A·log pi over a micro-batch, for advantages that hold all that there is to know."""
+"""The policy loss: -Σ A·log pi over a micro-batch; the advantages A contain everything else."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ def policy_loss(
 ) -> tuple[torch.Tensor, dict[str, float]]:
     """-Σ A·log pi over all tokens [b, T] of a micro-batch, A = -dL/d log pi of the whole batch.
 
-    Summed, whatever `loss_agg_mode` says: the objective's mean over contexts, candidates and tokens is in A
-    already. Gradients add up over micro-batches, and verl's engines average them over data-parallel ranks,
+    It is a sum whatever `loss_agg_mode` is: A already includes the objective's mean over contexts, candidates
+    and tokens. Gradients are summed over micro-batches. verl's engines average them over data-parallel ranks,
     which `token-sum` undoes.
     """
     ranks = 1 if config is None else config.global_batch_info.get("dp_size", 1)

@@ -1,8 +1,8 @@
-"""What verl loads by its entry-point group `verl.plugins`: registers the policy loss and the trainers, and has
-the config checked before Ray starts.
+"""The plug-in, which verl loads through its entry-point group `verl.plugins`.
 
-verl logs a plug-in that fails at debug level and goes on. Here the failure is an error in the log of every
-process; `trainer_mode=tpo` is then unknown to verl, which it says before a worker starts.
+It registers the policy loss and the trainers, and adds our checks of the config before Ray starts. verl logs a
+plug-in that fails at debug level and continues without it. Therefore the failure is logged here as an error, in
+every process. verl then rejects `trainer_mode=tpo` as unknown before a worker starts.
 """
 
 import logging
@@ -12,7 +12,7 @@ try:
 
     from tpo.llm.verl import loss, settings, trainer
 
-    settings.guard(verl.utils.config)
+    settings.add_check(verl.utils.config)
 except Exception:
     logging.getLogger("tpo").exception(
         "tpo's plug-in for verl could not be loaded, so that trainer_mode=tpo does not exist. "

@@ -1,4 +1,4 @@
-"""Settings: what `trainer.v1.tpo` says in verl's config, and what the rest of it must say for that to hold.
+"""Settings: the section `trainer.v1.tpo` of verl's config, and what the rest of the config must be to fit it.
 
 Everything is checked before a worker starts.
 """
@@ -21,38 +21,38 @@ from tpo.storage.former_names import current_options
 SECTION = "trainer.v1.tpo"
 PLUGIN = "tpo.llm.verl.plugin"
 MODES = {"tpo": "sync", "tpo_colocate_async": "colocate_async"}
-"""Trainer modes of this plug-in, and those of verl's that they stand on."""
+"""The trainer modes of this plug-in, and the modes of verl that each is based on."""
 
 _FORBIDDEN = {
     "critic.enable": "no objective that is offered here has a critic",
-    "algorithm.use_kl_in_reward": "a target is made of the scores as they are: "
+    "algorithm.use_kl_in_reward": "a target is made of the scores alone: "
     "set actor_rollout_ref.actor.use_kl_loss=True and kl_loss_coef for a KL to the reference",
     "algorithm.rollout_correction.bypass_mode": "p_old is the trainer's, not the sampler's",
     "algorithm.rollout_correction.rollout_is": "a weight on single rows or tokens breaks Σ(p - q) = 0",
-    "algorithm.rollout_correction.rollout_rs": "it silences tokens after the groups are made",
+    "algorithm.rollout_correction.rollout_rs": "it masks tokens after the groups are made",
     "distillation.enabled": "the loss is the objective's",
 }
-"""Options that cannot work with objectives over whole groups, and why."""
+"""Options of verl that cannot be combined with these objectives, and why."""
 
 
 @dataclass(frozen=True)
 class Settings:
-    """Which objective is trained, and how a rollout batch is updated on."""
+    """The objective, its options, and what is logged and skipped."""
 
     objective: str = "tpo"
     objective_options: Mapping[str, Any] = field(default_factory=dict)
     score: str | None = None
-    """of TPO: sum, mean, ratio or mean_ratio; None for ratio"""
+    """of TPO: sum, mean, ratio or mean_ratio; None means ratio"""
     eta: float | None = None
     success: float = 0.5
-    """a score above this counts as solved in the logs"""
+    """in the logs, a score above this counts as solved"""
     patience: int = 10
-    """rollout batches without a signal before a warning"""
+    """rollout batches without an informative group before a warning"""
     skip_zero_gradient: bool = True
-    """make no update where no advantage differs from 0; else Adam's momentum moves the policy there"""
+    """skip an update whose advantages are all 0; otherwise Adam's momentum moves the policy"""
 
     def build(self) -> Objective:
-        """The objective; a wrong name or option names itself and what is accepted."""
+        """The objective; an error names a wrong name or option, and what is accepted."""
         options = {**self.objective_options, "score": self.score, "eta": self.eta}
         advice = (
             "set actor_rollout_ref.actor.use_kl_loss=True and kl_loss_coef, which add verl's own KL"
@@ -62,25 +62,27 @@ class Settings:
 
 @dataclass(frozen=True)
 class Updates:
-    """How many optimiser steps are made on one rollout batch."""
+    """The optimiser steps on one rollout batch."""
 
-    parts: int
-    """mini-batches of whole groups"""
+    mini_batches: int
+    """of whole groups"""
     epochs: int
 
     @property
     def total(self) -> int:
-        """Optimiser steps."""
-        return self.parts * self.epochs
+        """The number of optimiser steps."""
+        return self.mini_batches * self.epochs
 
 
 def read(config: DictConfig) -> Settings:
-    """The settings in verl's config; an unknown one is named with its valid choices."""
+    """The settings in verl's config; an error names an unknown option, and the valid ones."""
     found = OmegaConf.select(config, SECTION)
     given = {} if found is None else OmegaConf.to_container(found, resolve=True)
     if not isinstance(given, dict):
         raise ValueError(f"{SECTION} is {given!r}, expected option: value lines")
     given = current_options(given)
+    if isinstance(given.get("objective_options"), dict):
+        given["objective_options"] = current_options(given["objective_options"])
     names = [f.name for f in fields(Settings)]
     for name in given:
         if name not in names:
@@ -93,7 +95,7 @@ def read(config: DictConfig) -> Settings:
 
 
 def check(config: DictConfig, settings: Settings) -> Updates:
-    """Reject what cannot work, with the fix; otherwise how a rollout batch is cut into updates."""
+    """The updates on a rollout batch; a config that cannot work is an error that names the fix."""
     if not config.trainer.use_v1:
         raise ValueError(
             "trainer.use_v1 is False, and the old trainer has no modes: set it to True"
@@ -125,32 +127,34 @@ def check(config: DictConfig, settings: Settings) -> Updates:
 
 
 def _updates(config: DictConfig) -> Updates:
+    """The updates; an error if they would split a group, or differ in size."""
     actor, n = config.actor_rollout_ref.actor, config.actor_rollout_ref.rollout.n
-    prompts, part = config.data.train_batch_size, actor.ppo_mini_batch_size
-    if part > prompts or prompts % part:
-        fits = [m for m in range(min(part, prompts), 0, -1) if prompts % m == 0]
+    prompts, size = config.data.train_batch_size, actor.ppo_mini_batch_size
+    if size > prompts or prompts % size:
+        fits = [m for m in range(min(size, prompts), 0, -1) if prompts % m == 0]
         raise ValueError(
-            f"actor_rollout_ref.actor.ppo_mini_batch_size is {part} and data.train_batch_size {prompts} "
+            f"actor_rollout_ref.actor.ppo_mini_batch_size is {size} and data.train_batch_size {prompts} "
             f"prompts: an update needs whole groups and all updates the same number. Set it to {fits[0]}, "
             f"or to {prompts} for one update per rollout batch"
         )
     ranks = config.trainer.n_gpus_per_node * config.trainer.nnodes
     ranks //= int(actor.get("ulysses_sequence_parallel_size", 1) or 1)
-    updates = Updates(prompts // part, int(actor.ppo_epochs))
-    if updates.total > 1 and actor.strategy.startswith("fsdp") and part * n % ranks:
+    updates = Updates(prompts // size, int(actor.ppo_epochs))
+    if updates.total > 1 and actor.strategy.startswith("fsdp") and size * n % ranks:
         fits = [m for m in range(prompts, 0, -1) if prompts % m == 0 and m * n % ranks == 0]
         advice = f"set ppo_mini_batch_size={fits[0]}" if fits else f"make n a multiple of {ranks}"
         raise ValueError(
-            f"actor_rollout_ref.actor.ppo_mini_batch_size is {part}, so an update has {part} whole groups of "
-            f"rollout.n={n}, {part * n} rows, which do not divide over {ranks} data-parallel ranks: {advice}"
+            f"actor_rollout_ref.actor.ppo_mini_batch_size is {size}, so an update has {size} whole groups of "
+            f"rollout.n={n}, {size * n} rows, which do not divide over {ranks} data-parallel ranks: {advice}"
         )
     return updates
 
 
-def guard(verl_config: Any) -> None:
-    """Put `check` in front of `validate_config` in verl's module of that name.
+def add_check(verl_config: Any) -> None:
+    """Run `check` before `validate_config`, a function of verl's module `verl.utils.config`, given here.
 
-    verl's command line calls it in the driver, before Ray starts; our trainers' constructors run later.
+    verl's command line calls that function in the driver, before Ray starts. The constructors of our trainers
+    run later.
     """
     validate = verl_config.validate_config
 
@@ -163,10 +167,10 @@ def guard(verl_config: Any) -> None:
     verl_config.validate_config = validate_config
 
 
-def adopt(config: DictConfig) -> None:
-    """Write into verl's config what follows from training with this plug-in.
+def configure(config: DictConfig) -> None:
+    """Set the options of verl that this plug-in needs, in verl's config.
 
-    Every worker imports the plug-in with the model, so that one without it ends at start-up.
+    Every worker imports the plug-in with the model, so that a worker without the plug-in fails at start-up.
     """
     with open_dict(config):
         config.trainer.v1.trainer_mode = MODES[config.trainer.v1.trainer_mode]
