@@ -1,6 +1,7 @@
-"""The house rules of CONTRIBUTING.md that a machine can check: where tests are, sizes, public names."""
+"""The house rules of CONTRIBUTING.md that a machine can check: sizes, where tests are, names, its own paths."""
 
 import ast
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -9,7 +10,8 @@ from typing import NamedTuple
 import pytest
 
 TESTS = Path(__file__).parent
-PACKAGE = TESTS.parent / "src/tpo"
+ROOT = TESTS.parent
+PACKAGE = ROOT / "src/tpo"
 MODULE_LINES, PACKAGE_MODULES, FUNCTION_LINES, PARAMETERS = 300, 15, 40, 6
 
 # What exceeds a limit, and why. An entry that is no longer needed fails the test, so these lists only shrink.
@@ -212,3 +214,55 @@ def test_a_name_that_shadows_a_module_is_found() -> None:
     assert shadowed(listed, "a", {"b", "c", "d", "e", "lazy"}) == ["c", "lazy"]
     unlisted = "from a import e\nfrom a.b import b as f\ndef c(): ...\nclass D: ...\n"
     assert shadowed(unlisted, "a", {"b", "c", "D", "e", "f"}) == ["D", "c", "f"]
+
+
+def missing_paths(page: str) -> list[str]:
+    """Paths in `code` that exist neither at the top nor in the package; a path may be a pattern."""
+    paths = {word for word in re.findall(r"`([\w./*-]+)`", page) if "/" in word}
+    return sorted(p for p in paths if not (any(ROOT.glob(p)) or any(PACKAGE.glob(p))))
+
+
+def test_contributing_names_files_that_exist() -> None:
+    page = (ROOT / "CONTRIBUTING.md").read_text()
+    assert missing_paths(page) == []
+    assert missing_paths("`lab/tasks/` `docs/*.rst` `lab/gone.py` `a/` `make` `x / y`") == [
+        "a/",
+        "lab/gone.py",
+    ]
+
+
+def unknown_names(words: Iterable[str]) -> list[str]:
+    """Dotted names below the package whose module does not exist, or does not contain their last part."""
+    return [word for word in words if not _known(word.split("."))]
+
+
+def _known(parts: list[str]) -> bool:
+    place = PACKAGE
+    while parts and (place / parts[0]).is_dir():
+        place /= parts.pop(0)
+    module = place / "__init__.py"
+    if parts and (place / f"{parts[0]}.py").is_file():
+        module = place / f"{parts.pop(0)}.py"
+    text = module.read_text() if module.is_file() else ""
+    return all(re.search(rf"\b{part}\b", text) for part in parts)
+
+
+def test_architecture_names_modules_that_exist_and_every_package() -> None:
+    page = (ROOT / "docs/architecture.rst").read_text()
+    first = {path.stem for path in PACKAGE.iterdir()}
+    dotted = [word for word in re.findall(r"``([\w.]+)``", page) if word.split(".")[0] in first]
+    assert "lab.training.loop" in dotted
+    assert unknown_names(dotted) == []
+    assert unknown_names(["lab.studies.get_study", "lab.gone", "llm.runs.recipe.gone"]) == [
+        "lab.gone",
+        "llm.runs.recipe.gone",
+    ]
+    top = {path.stem for path in PACKAGE.glob("[a-z]*") if any(path.glob("*.py"))}
+    modules = {path.stem for path in PACKAGE.glob("[a-z]*.py")} - {"version"}
+    inside = {
+        f"{path.parent.name}.{path.name}"
+        for path in PACKAGE.glob("l*/*/")
+        if any(path.glob("*.py"))
+    }
+    described = set(re.findall(r"^([a-z][a-z_.]*)  ", page, re.MULTILINE)) - {"package"}
+    assert described == (top - {"lab", "llm"}) | modules | inside
