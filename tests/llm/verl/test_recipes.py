@@ -159,6 +159,33 @@ def test_a_row_runs_no_code(tmp_path):
         assert not made.exists()
 
 
+@pytest.mark.parametrize(
+    "scorer",
+    [
+        {
+            "name": "simple_integration",
+            "dataset": "simple_integration",
+            "options": {"size": 1, "seed": 0, "symbols": ["__import__('os').system('touch MADE')"]},
+            "extract": "number",
+        },
+        {"name": "chain_sum", "dataset": "chain_sum", "options": {"x().y": 1}},
+        {"name": {"name": "exact"}},
+        "exact",
+    ],
+)
+def test_neither_the_options_of_a_dataset_nor_a_broken_row_run_code(tmp_path, scorer):
+    made = tmp_path / "made"
+    text = json.dumps({"scorer": scorer, "threshold": None, "given": {"index": 0}})
+    score = get_custom_reward_fn(recipe("gsm8k"))
+    with pytest.raises(ValueError, match="a row's ground_truth holds"):
+        score(
+            data_source="x",
+            solution_str="I think it is 42.",
+            ground_truth=text.replace("MADE", str(made)),
+        )
+    assert not made.exists()
+
+
 def test_a_scorer_of_ones_own_is_named_in_the_config(tmp_path, monkeypatch):
     (tmp_path / "own_scorer.py").write_text(
         "def score(completion, answer):\n    return len(completion) / len(answer)\n"

@@ -7,12 +7,15 @@ reasoning-gym. It may name an import path, which would run any function, only if
 from __future__ import annotations
 
 import json
+import re
 from functools import lru_cache
 from typing import Any
 
 from tpo.llm.rewards.pool import Scoring
 from tpo.llm.rewards.scorers import NAMED
 
+PLAIN = re.compile(r"[A-Za-z0-9_+*/ -]{0,64}")
+"""A word, a name or an operator: nothing that calls a function or reaches an attribute."""
 WORKERS = 2
 """Processes per scorer, in each of verl's reward workers."""
 OPTION = "reward.custom_reward_function.reward_kwargs.scorer"
@@ -43,10 +46,15 @@ def compute_score(
     return score
 
 
-def _check(named: dict[str, Any], own: str | None) -> None:
-    """ValueError if a row alone names an import path: it would run any function that the row names."""
-    name = named.get("name")
-    if "dataset" in named or name in NAMED or (own is not None and name == own):
+def _check(named: Any, own: str | None) -> None:
+    """ValueError if a row alone could run code: by an import path, or by an option that a dataset evaluates."""
+    name = named.get("name") if isinstance(named, dict) else named
+    if not isinstance(named, dict) or not isinstance(name, str):
+        raise ValueError(f"a row's ground_truth holds the scorer {named!r}, expected its name")
+    if "dataset" in named:
+        _check_plain(named)
+        return
+    if name in NAMED or (own is not None and name == own):
         return
     raise ValueError(
         f"a row's ground_truth names the scorer {name!r}, expected one of {', '.join(NAMED)}"
@@ -54,6 +62,19 @@ def _check(named: dict[str, Any], own: str | None) -> None:
         + ". A function of your own is named in the config, not in the data: if you trust it, set "
         + f"+{OPTION}={name}"
     )
+
+
+def _check_plain(value: Any) -> None:
+    """ValueError for text that could be an expression: datasets of reasoning-gym hand some options to `eval`."""
+    if isinstance(value, dict):
+        _check_plain([*value, *value.values()])
+    elif isinstance(value, list):
+        for one in value:
+            _check_plain(one)
+    elif isinstance(value, str) and not PLAIN.fullmatch(value):
+        raise ValueError(
+            f"a row's ground_truth holds {value!r} among the options of a dataset, expected numbers and plain words"
+        )
 
 
 @lru_cache
