@@ -65,7 +65,7 @@ def _check(named: Any, own: str | None) -> None:
 
 
 def _check_plain(value: Any) -> None:
-    """ValueError for text that could be an expression: datasets of reasoning-gym hand some options to `eval`."""
+    """ValueError for text that could be an expression: datasets of reasoning-gym evaluate some options."""
     if isinstance(value, dict):
         _check_plain([*value, *value.values()])
     elif isinstance(value, list):
@@ -73,7 +73,8 @@ def _check_plain(value: Any) -> None:
             _check_plain(one)
     elif isinstance(value, str) and not PLAIN.fullmatch(value):
         raise ValueError(
-            f"a row's ground_truth holds {value!r} among the options of a dataset, expected numbers and plain words"
+            f"a row's ground_truth holds {value!r} among the options of a dataset, expected "
+            "numbers and plain words"
         )
 
 
