@@ -57,8 +57,6 @@ HIGHLIGHTS: tuple[tuple[str, Mapping[str, Any], str], ...] = (
         "with answers of H = 10 tokens and equally many prompts for each method",
     ),
     ("vocab", {"V": 2}, "with a vocabulary of V = 2 tokens"),
-    ("mnist", {}, "on the test images"),
-    ("staleness", {"D": 100}, "with an actor D = 100 steps behind the learner"),
 )
 """What the README shows: a study's figure, and its numbers at one point of the grid, described in words."""
 
@@ -216,15 +214,15 @@ def _overview(sections: Sequence[Section]) -> str:
 
 
 def highlights(found: Sequence[Section]) -> str:
-    """The README's section: the tally, then some figures, each with a line of numbers above it."""
+    """The README's section: the tally, then a line of numbers for some figures, which it links."""
     known = {one["name"]: one for one in found}
-    shown = [tally(found)]
+    shown = []
     for name, where, described in HIGHLIGHTS:
         if words := _line(known[name], where, described):
             title = known[name]["title"]
             words = words[0].upper() + words[1:]
-            shown.append(f"**{title}.** {words}\n\n![{title}](docs/figures/{name}.svg)")
-    return "\n\n".join(shown)
+            shown.append(f"- **[{title}](docs/figures/{name}.svg).** {words}")
+    return "\n".join([tally(found), "", *shown])
 
 
 def _line(section: Section, where: Mapping[str, Any], described: str) -> str:
