@@ -34,7 +34,7 @@ def summary_lines(summary: dict[str, Any]) -> list[str]:
 
 _CAVEATS = {
     "edge": "at the edge of the grid",
-    "brink": "at or beside one that failed or did not improve",
+    "brink": "at or beside a value that failed or did not improve",
 }
 """What to know of a chosen value, by the key of the tuning table that lists its method."""
 
