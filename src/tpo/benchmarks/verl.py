@@ -120,10 +120,10 @@ class Batch:
 
     def step(self, name: str, options: dict[str, Any]) -> Callable[[], Any]:
         """A function that does the controller's work for one rollout batch."""
-        from tpo.llm.objective_options import chosen
+        from tpo.llm.objective_options import build_objective
         from tpo.llm.verl.rollouts import Rollouts, needs_log_probs, places
 
-        objective = chosen(name, options, 0.0, "")
+        objective = build_objective(name, options, 0.0, "")
         old = self.old if needs_log_probs(objective, 1) else None
 
         def step() -> Rollouts:

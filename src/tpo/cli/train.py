@@ -11,7 +11,7 @@ from typing import Any
 
 from tpo import reports
 from tpo.cli.train_options import COMPARISON, FLAGS, OPTIONS, SWITCHES, TABLES, add_options
-from tpo.cli.train_summary import failures, lines_of
+from tpo.cli.train_summary import failures, summary_lines
 
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -20,139 +20,150 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 
 def main(args: argparse.Namespace) -> int:
-    """Train, compare or probe; print where it ended."""
+    """Train, compare or probe; print the final accuracy and where the files are."""
     from tpo.llm.runs.launch import is_main
-    from tpo.llm.runs.recipe import of_kind, read_yaml, refuse_unknown, renamed
 
-    known = {*OPTIONS, *FLAGS, *SWITCHES, *TABLES, *COMPARISON}
-    asked = renamed(read_yaml(args.config)) if args.config else {}
-    refuse_unknown(asked, COMPARISON)
-    asked |= {k: v for k, v in vars(args).items() if k in known}
-    for name in ("batches", "tune_batches"):
-        if asked.get(name) == 0 and name in vars(args):
-            raise ValueError(f"{name} is 0, expected at least 1")
-    own = {k: asked.pop(k) for k in COMPARISON if k in asked}
-    own |= {k: of_kind("int", k, v) for k, v in own.items() if COMPARISON[k][0] is int}
+    options, comparison = _requested(args)
     if args.probe:
-        work, stopped = _probing(own, asked, args)
-    elif own:
-        work, stopped = _comparison(own, asked, args)
+        work, how_to_resume = _probing(comparison, options, args)
+    elif comparison:
+        work, how_to_resume = _comparing(comparison, options, args)
     else:
-        work, stopped = _training(asked, args)
+        work, how_to_resume = _training(options, args)
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-    _need_packages(str(asked.get("task")), bool(asked.get("vllm")))
+    _need_packages(str(options.get("task")), bool(options.get("vllm")))
     from transformers.utils import logging
 
-    logging.disable_progress_bar()  # of weights read and written: they would tear the line of progress
+    logging.disable_progress_bar()  # of weights read and written, which would break our own progress bar
     try:
         lines, status = work()
     except KeyboardInterrupt:
         if is_main():
-            print(f"\nstopped: {stopped()}", file=sys.stderr)
+            print(f"\nstopped: {how_to_resume()}", file=sys.stderr)
         return 130
     if is_main():
         print("\n".join(lines))
     return status
 
 
+def _requested(args: argparse.Namespace) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The options of a recipe, and those of a comparison, from the YAML file and the flags."""
+    from tpo.llm.runs.recipe import read_yaml, refuse_unknown, typed_value, with_current_names
+
+    known = {*OPTIONS, *FLAGS, *SWITCHES, *TABLES, *COMPARISON}
+    options = with_current_names(read_yaml(args.config)) if args.config else {}
+    refuse_unknown(options, COMPARISON)
+    options |= {k: v for k, v in vars(args).items() if k in known}
+    for name in ("batches", "tune_batches"):
+        if options.get(name) == 0 and name in vars(args):
+            raise ValueError(f"{name} is 0, expected at least 1")
+    comparison = {k: options.pop(k) for k in COMPARISON if k in options}
+    numbers = {k: v for k, v in comparison.items() if COMPARISON[k][0] is int}
+    return options, comparison | {k: typed_value("int", k, v) for k, v in numbers.items()}
+
+
 Work = tuple[Callable[[], tuple[list[str], int]], Callable[[], str]]
-"""What is to be done, for lines that say where it ended and the exit status; and how to go on if it stops."""
+"""What to do, which returns lines to print and the exit status; and, if it is interrupted, how to resume."""
 
 
-def _probing(own: dict[str, Any], asked: dict[str, Any], args: argparse.Namespace) -> Work:
+def _probing(comparison: dict[str, Any], options: dict[str, Any], args: argparse.Namespace) -> Work:
     from tpo.llm.runs.recipe import recipe
 
     if args.resume:
         raise ValueError("--probe measures a model before training: leave --resume out")
-    chosen = _plan(own, asked, args).recipe if own else recipe(asked, preset=args.preset)
-    return lambda: _probed(chosen), lambda: "nothing was trained"
+    plan = _plan(comparison, options, args) if comparison else None
+    chosen = plan.recipe if plan else recipe(options, preset=args.preset)
+    return lambda: _probe(chosen), lambda: "nothing was trained"
 
 
-def _probed(chosen: Any) -> tuple[list[str], int]:
+def _probe(recipe: Any) -> tuple[list[str], int]:
     from tpo.llm.runs.probe import probe
 
-    print(f"sampling before training, {chosen.group_size} for each prompt ...", file=sys.stderr)
-    found = probe(chosen)
-    return found.lines, int(found.found.informative == 0)
+    print(f"sampling before training, {recipe.group_size} for each prompt ...", file=sys.stderr)
+    found = probe(recipe)
+    return found.lines, int(found.evaluation.informative == 0)
 
 
-def _training(asked: dict[str, Any], args: argparse.Namespace) -> Work:
+def _training(options: dict[str, Any], args: argparse.Namespace) -> Work:
     from tpo.llm.runs.folders import check_folder
     from tpo.llm.runs.recipe import recipe
 
-    chosen = recipe(asked, preset=args.preset)
-    check_folder(
-        chosen, Path(chosen.out), args.resume
-    )  # again in `train`: here before torch is imported
-    return lambda: (_trained(chosen, args), 0), lambda: _how_to_resume(chosen)
+    chosen = recipe(options, preset=args.preset)
+    # `train` checks again; here it is done before torch is imported
+    check_folder(chosen, Path(chosen.out), args.resume)
+    return lambda: (_train(chosen, args), 0), lambda: _how_to_resume(chosen)
 
 
-def _how_to_resume(chosen: Any) -> str:
+def _how_to_resume(recipe: Any) -> str:
     from tpo.llm.runs.artifacts import last_checkpoint
 
-    if not (Path(chosen.out) / "recipe.json").exists():
+    if not (Path(recipe.out) / "recipe.json").exists():
         return "the run had not begun; the same command starts it"
-    if last_checkpoint(chosen.checkpoints) is None:
+    if last_checkpoint(recipe.checkpoints) is None:
         return "there is no checkpoint; the same command with --resume starts the run again"
     return (
-        f"the same command with --resume resumes from the last checkpoint in {chosen.checkpoints}"
+        f"the same command with --resume resumes from the last checkpoint in {recipe.checkpoints}"
     )
 
 
-def _trained(chosen: Any, args: argparse.Namespace) -> list[str]:
+def _train(recipe: Any, args: argparse.Namespace) -> list[str]:
     from tpo.llm.runs.train import train
 
-    result = train(chosen, resume=args.resume)
+    result = train(recipe, resume=args.resume)
     lines = [f"{result['steps']} steps in {result['seconds']:.0f} s; held-out prompts:"]
     lines += [
         f"  step {row['step']:>5}  greedy {row['greedy']:.1%}  "
         f"mean score {row['sampled']:.3f}  pass@{row['k']} {row['pass_at_k']:.1%}"
         for row in result["evaluations"]
     ]
-    what = "logs" if chosen.discard_model else "model, card and logs"
-    return [*lines, *failures(result), f"{what} are in {chosen.out}"]
+    files = "logs" if recipe.discard_model else "model, card and logs"
+    return [*lines, *failures(result), f"{files} are in {recipe.out}"]
 
 
-def _comparison(own: dict[str, Any], asked: dict[str, Any], args: argparse.Namespace) -> Work:
+def _comparing(
+    comparison: dict[str, Any], options: dict[str, Any], args: argparse.Namespace
+) -> Work:
     from tpo.llm.runs.folders import check_comparison
 
-    plan = _plan(own, asked, args)
+    plan = _plan(comparison, options, args)
     check_comparison(plan, args.resume)
-    workers = own.get("workers", 1)
-    return lambda: _compared(plan, workers, args.resume), lambda: _how_to_resume_comparison(plan)
+    workers = comparison.get("workers", 1)
+    return lambda: _compare(plan, workers, args.resume), lambda: _how_to_resume_comparison(plan)
 
 
-def _plan(own: dict[str, Any], asked: dict[str, Any], args: argparse.Namespace) -> Any:
-    from tpo.llm.comparison.plan import planned
+def _plan(comparison: dict[str, Any], options: dict[str, Any], args: argparse.Namespace) -> Any:
+    from tpo.llm.comparison.plan import make_plan
 
-    if "compare" not in own:
+    if "compare" not in comparison:
         raise ValueError(
-            f"{', '.join(own)} needs a comparison: give --compare, such as tpo,grpo, or tpo alone to tune it"
+            f"{', '.join(comparison)} needs a comparison: give --compare, such as tpo,grpo, "
+            "or tpo alone to tune it"
         )
-    return planned(own, asked, args.preset)
+    return make_plan(comparison, options, args.preset)
 
 
 def _how_to_resume_comparison(plan: Any) -> str:
     if not (plan.folder / "comparison.json").exists():
         return "the comparison had not begun; the same command starts it"
-    saved = 0 < plan.recipe.save_every < plan.recipe.batches
-    again = "resume from their last checkpoint, if there is one" if saved else "start again"
+    has_checkpoints = 0 < plan.recipe.save_every < plan.recipe.batches
+    again = (
+        "resume from their last checkpoint, if there is one" if has_checkpoints else "start again"
+    )
     return f"the same command with --resume continues; unfinished runs {again}"
 
 
-def _compared(plan: Any, workers: int, resume: bool) -> tuple[list[str], int]:
+def _compare(plan: Any, workers: int, resume: bool) -> tuple[list[str], int]:
     from tpo.llm.comparison.run import compare
     from tpo.llm.runs.launch import is_main
 
-    found = compare(plan, workers, resume)
+    summary = compare(plan, workers, resume)
     if is_main():
-        reports.write_studies([found], plan.folder / "report.html")
-    lines = lines_of(found)
-    failed = [f"failed: {one['run']}: {one['error']}" for one in found["failures"]]
+        reports.write_studies([summary], plan.folder / "report.html")
+    failed = [f"failed: {one['run']}: {one['error']}" for one in summary["failures"]]
     if failed:
         failed.append("the same command with --resume tries them again")
-    where = f"report.html, comparison.json and curves.npz are in {plan.folder}"
-    return [*lines, *failed, where], 1 if failed else 0
+    files = f"report.html, comparison.json and curves.npz are in {plan.folder}"
+    return [*summary_lines(summary), *failed, files], 1 if failed else 0
 
 
 def _need_packages(task: str, vllm: bool) -> None:

@@ -97,9 +97,20 @@ def add_options(
     command = commands.add_parser(
         "train",
         help="train a language model on a task with a verifiable score",
-        description="--model, --task and --objective suffice; the rest is the paper's recipe.",
+        description="--model and --task suffice; the rest is the paper's recipe.",
         argument_default=argparse.SUPPRESS,
     )
+    _add_recipe(command)
+    _add_former_names(command)
+    _add_run(command)
+    group = command.add_argument_group("a comparison of several methods")
+    for name, (kind, metavar, text) in COMPARISON.items():
+        group.add_argument(_flag(name), type=kind, help=text, dest=name, metavar=metavar)
+    return command
+
+
+def _add_recipe(command: argparse.ArgumentParser) -> None:
+    """The options of a recipe."""
     for name, (kind, text) in OPTIONS.items():
         command.add_argument(
             _flag(name), type=kind, help=text, dest=name, metavar=kind.__name__.strip("_").upper()
@@ -110,17 +121,25 @@ def add_options(
         command.add_argument(
             _flag(name), action=argparse.BooleanOptionalAction, help=text, dest=name
         )
-    for former, name in FORMER_OPTIONS.items():  # flags of commands that were published
+    for name, text in TABLES.items():
+        command.add_argument(_flag(name), type=_table, help=text, dest=name, metavar="JSON")
+
+
+def _add_former_names(command: argparse.ArgumentParser) -> None:
+    """Hidden flags of commands that were published."""
+    for former, name in FORMER_OPTIONS.items():
         if name in OPTIONS:
             kind = OPTIONS[name][0]
             command.add_argument(_flag(former), type=kind, help=argparse.SUPPRESS, dest=name)
         elif name in SWITCHES:
             switch = argparse.BooleanOptionalAction
             command.add_argument(_flag(former), action=switch, help=argparse.SUPPRESS, dest=name)
-    for name, text in TABLES.items():
-        command.add_argument(_flag(name), type=_table, help=text, dest=name, metavar="JSON")
+
+
+def _add_run(command: argparse.ArgumentParser) -> None:
+    """Where options come from, and what to do with them."""
     command.add_argument(
-        "--preset", choices=PRESETS, default=None, help="where values start from (paper)"
+        "--preset", choices=PRESETS, default=None, help="default values of the options (paper)"
     )
     command.add_argument("--config", default=None, metavar="FILE", help="a YAML file of options")
     command.add_argument("--resume", action="store_true", default=False, help="resume from --out")
@@ -130,22 +149,18 @@ def add_options(
         default=False,
         help="train nothing: measure what the model can do now; exit status 1 if no group is informative",
     )
-    group = command.add_argument_group("a comparison of several methods, trained alike")
-    for name, (kind, metavar, text) in COMPARISON.items():
-        group.add_argument(_flag(name), type=kind, help=text, dest=name, metavar=metavar)
-    return command
 
 
 def _table(text: str) -> dict[str, Any]:
     try:
-        found = json.loads(text)
+        table = json.loads(text)
     except json.JSONDecodeError as error:
         raise argparse.ArgumentTypeError(f"{text!r} is not valid JSON ({error})") from None
-    if not isinstance(found, dict):
+    if not isinstance(table, dict):
         raise argparse.ArgumentTypeError(
             f"{text!r} is not a JSON object, such as '{{\"name\": 1}}'"
         )
-    return found
+    return table
 
 
 def _flag(name: str) -> str:

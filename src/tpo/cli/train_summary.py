@@ -4,39 +4,43 @@ from __future__ import annotations
 
 from typing import Any
 
-from tpo.llm.comparison.time_to_goal import timed
+from tpo.llm.comparison.time_to_goal import time_to_goal
 
 
 def failures(result: dict[str, Any]) -> list[str]:
-    """What went wrong in a run that ended all the same."""
+    """Failures in a run that is complete."""
     kinds = ", ".join(f"{kind} {n}" for kind, n in result["reward_failures"].items())
     held_out = sum(row["failures"] for row in result["evaluations"])
-    told = {
+    numbers = {
         "completions that could not be scored while training": kinds,
         "and on held-out prompts, where they count as not solved": held_out,
         "steps skipped, their gradient not finite": result["skipped_steps"],
     }
-    return [f"{what}: {number}" for what, number in told.items() if number]
+    return [f"{what}: {number}" for what, number in numbers.items() if number]
 
 
-def lines_of(found: dict[str, Any]) -> list[str]:
+def summary_lines(summary: dict[str, Any]) -> list[str]:
     """The summary of a comparison: tuning, every metric, when methods reach the goal, and verdicts."""
-    rows = found["table"]["rows"]
-    wide = 2 + max(len(name) for name in ("method", *(row["method"] for row in rows)))
-    lines = [f"{'method':{wide}}{'metric':28}{'mean':>12}{'n':>4}"]
+    rows = summary["table"]["rows"]
+    width = 2 + max(len(name) for name in ("method", *(row["method"] for row in rows)))
+    lines = [f"{'method':{width}}{'metric':28}{'mean':>12}{'n':>4}"]
     for row in rows:
         mean = f"{row['mean']:.4g}" if row["n"] else ""
-        lines.append(f"{row['method']:{wide}}{row['metric']:28}{mean:>12}{row['n']:>4}")
-    ruled = [f"{one['claim']}: {one['status']}. {one['detail']}" for one in found["verdicts"]]
-    return [*tuned(found["tuning"]), *lines, *timed(found["methods"]), *ruled]
+        lines.append(f"{row['method']:{width}}{row['metric']:28}{mean:>12}{row['n']:>4}")
+    verdicts = [f"{v['claim']}: {v['status']}. {v['detail']}" for v in summary["verdicts"]]
+    reached = time_to_goal(summary["methods"])
+    return [*tuning_lines(summary["tuning"]), *lines, *reached, *verdicts]
 
 
-_PLACES = {"edge": "at the edge of the grid", "brink": "at or beside one that led nowhere"}
-"""Where a value that tuning chose may lie."""
+_CAVEATS = {
+    "edge": "at the edge of the grid",
+    "brink": "at or beside a value that failed or did not improve",
+}
+"""What to know of a chosen value, by the key of the tuning table that lists its method."""
 
 
-def tuned(tuning: dict[str, Any] | None) -> list[str]:
-    """Every value that was tried, and where the best lies."""
+def tuning_lines(tuning: dict[str, Any] | None) -> list[str]:
+    """Every value that was tried with its accuracy, and what to know of the best."""
     if tuning is None:
         return []
     seeds = ", ".join(map(str, tuning["seeds"]))
@@ -44,12 +48,12 @@ def tuned(tuning: dict[str, Any] | None) -> list[str]:
         f"tuning of {tuning['option']}, mean sampled accuracy over evaluations (seeds {seeds})"
     ]
     for row in tuning["rows"]:
-        outcome = row["error"] or "not finished"
-        outcome = f"{row['accuracy']:.2f} %" if row["accuracy"] is not None else outcome
-        nowhere = ", led nowhere" if row["nowhere"] else ""
-        where = [words for key, words in _PLACES.items() if row["method"] in tuning[key]]
-        best = f"  <- {', '.join(['best', *where])}" if row["chosen"] else ""
-        lines.append(f"  {row['method']}  {row['value']}  {outcome}{nowhere}{best}")
+        result = row["error"] or "not finished"
+        result = f"{row['accuracy']:.2f} %" if row["accuracy"] is not None else result
+        failed = ", did not improve" if row["nowhere"] else ""
+        caveats = [text for key, text in _CAVEATS.items() if row["method"] in tuning[key]]
+        best = f"  <- {', '.join(['best', *caveats])}" if row["chosen"] else ""
+        lines.append(f"  {row['method']}  {row['value']}  {result}{failed}{best}")
     if all(row["nowhere"] == len(tuning["seeds"]) for row in tuning["rows"]):
         lines.append(
             "no value improved on the start with any seed: give more batches, or other values"

@@ -1,6 +1,6 @@
 """Language models on TRL: a trainer, text tasks, scorers, evaluation; adapters without maths.
 
-Nothing of torch, transformers or trl is imported before a name that needs it is used.
+torch, transformers and trl are not imported before a name that needs them is used.
 """
 
 from importlib import import_module
@@ -13,14 +13,15 @@ if TYPE_CHECKING:
     from tpo.llm.comparison.summary import summary
     from tpo.llm.rewards.guarded import Guarded
     from tpo.llm.rewards.pool import Scoring
-    from tpo.llm.runs.evaluation import evaluate
+    from tpo.llm.runs.evaluation import EvaluationSettings, evaluate
     from tpo.llm.runs.recipe import Recipe
     from tpo.llm.runs.train import train
     from tpo.llm.tasks import TextTask, task
     from tpo.llm.trl.config import TargetPolicyConfig
     from tpo.llm.trl.trainer import TargetPolicyTrainer
 
-_HOMES = {
+_MODULES = {
+    "EvaluationSettings": "runs.evaluation",
     "Guarded": "rewards.guarded",
     "Method": "comparison.method",
     "Plan": "comparison.plan",
@@ -38,6 +39,7 @@ _HOMES = {
 }
 
 __all__ = [
+    "EvaluationSettings",
     "Guarded",
     "Method",
     "Plan",
@@ -56,10 +58,10 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
+    if name not in _MODULES:
         raise AttributeError(f"tpo.llm has no {name!r}. It has {', '.join(__all__)}")
     try:
-        return getattr(import_module(f"tpo.llm.{_HOMES[name]}"), name)
+        return getattr(import_module(f"tpo.llm.{_MODULES[name]}"), name)
     except ModuleNotFoundError as error:
         raise ModuleNotFoundError(
             f"tpo.llm.{name} needs {error.name}: pip install 'tpo[llm]'", name=error.name

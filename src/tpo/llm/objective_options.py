@@ -1,4 +1,4 @@
-"""Which objective a trainer of language models fits: options to a frozen value, with the defaults for text."""
+"""Which objective a trainer of language models fits: from options to a frozen value, with defaults for text."""
 
 from __future__ import annotations
 
@@ -9,28 +9,28 @@ from typing import Any
 import tpo
 from tpo.objectives import Objective, entry
 
-SCORE = "ratio"
+DEFAULT_SCORE = "ratio"
 """The sequence score for language models where an objective's own default is the paper's sum."""
 
 
-def accepted(name: str) -> dict[str, Any]:
+def accepted_options(name: str) -> dict[str, Any]:
     """The options of an objective with their defaults; an unknown name lists the valid ones."""
     return {f.name: f.default for f in fields(entry(name).make)}
 
 
-def chosen(name: str, options: Mapping[str, Any], beta: float, beta_is: str) -> Objective:
-    """The objective of that name; `options` without a value are left out.
+def build_objective(name: str, options: Mapping[str, Any], beta: float, beta_is: str) -> Objective:
+    """The objective of that name with these options; a `score` or `eta` of None means the default.
 
     The KL to the reference is the trainer's: `beta` is its strength, and `beta_is` tells users where it is set.
     """
     _check_trainable(name)
-    known = accepted(name)
+    accepted = accepted_options(name)
     given = {k: tuple(v) if isinstance(v, list) else v for k, v in options.items()}
     for option in ("score", "eta"):
         value = given.get(option)
         if value is None:
             given.pop(option, None)
-        elif option not in known:
+        elif option not in accepted:
             raise ValueError(
                 f"{option} is {value!r}, and objective {name!r} has no {option}: leave {option} out"
             )
@@ -38,9 +38,9 @@ def chosen(name: str, options: Mapping[str, Any], beta: float, beta_is: str) -> 
         raise ValueError(
             f"objective_options holds beta, which is an option of the config: {beta_is}"
         )
-    if known.get("score") == "sum":
-        given.setdefault("score", SCORE)
-    if "beta" in known:
+    if accepted.get("score") == "sum":
+        given.setdefault("score", DEFAULT_SCORE)
+    if "beta" in accepted:
         given["beta"] = beta
     return tpo.objective(name, **given)
 

@@ -1,4 +1,4 @@
-"""How an objective's coefficients depend on log-probs: across a group, and within a candidate.
+"""How an objective's coefficients depend on log-probs: on those of other candidates, and of single tokens.
 
 Found by trial on small random groups, so that it holds for an objective from outside the library too.
 
@@ -21,32 +21,32 @@ import tpo
 from tpo.objectives import Objective
 
 Tensor = torch.Tensor
-SPREADS = (0.05, 0.5, 3.0)
+DEVIATIONS = (0.05, 0.5, 3.0)
 """Standard deviations of log-probs and scores, one trial each."""
 READS = ("nothing", "sum", "mean")
-"""What is read of a candidate's log-probs."""
-_COUPLED_SHAPE = (2, 4, 3)
-_REDUCED_SHAPE = (6, 4, 5)
+"""What an objective may read of a candidate's log-probs."""
+_GROUP_TRIAL_SHAPE = (2, 4, 3)
+_REDUCTION_TRIAL_SHAPE = (6, 4, 5)
 
 
 @lru_cache
-def coupled(objective: Objective, updated: bool) -> bool:
-    """True where a candidate's coefficients move with the log-probs of another candidate.
+def needs_whole_groups(objective: Objective, updated: bool) -> bool:
+    """True where a candidate's coefficients depend on the log-probs of another candidate.
 
-    Found by trial on small random groups. At the rollout snapshot (`updated=False`) policy and snapshot move
-    together. A ratio score is not coupled there: all log-ratios are 0 whatever the log-probs. After an update
-    it is.
+    Found by trial on small random groups. At the rollout snapshot (`updated=False`) policy and snapshot change
+    together. A ratio score needs no whole groups there: all log-ratios are 0 whatever the log-probs. After an
+    update it does.
     """
-    for _, normal in draws(_COUPLED_SHAPE):
+    for _, normal in random_draws(_GROUP_TRIAL_SHAPE):
         old, ref, scores = normal() - 1, normal() - 1, scores_for(objective, normal()[..., 0])
         new = old + 0.1 * normal() if updated else old
-        first = torch.zeros(_COUPLED_SHAPE, dtype=torch.float64)
-        first[0, 0] = 0.1 * normal()[0, 0]
+        change = torch.zeros(_GROUP_TRIAL_SHAPE, dtype=torch.float64)  # of one candidate alone
+        change[0, 0] = 0.1 * normal()[0, 0]
         group = tpo.Groups(log_probs_old=old, scores=scores, log_probs_ref=ref)
-        moved = group if updated else replace(group, log_probs_old=old + first)
+        changed = group if updated else replace(group, log_probs_old=old + change)
         before = coefficients(objective, group, new)
-        after = coefficients(objective, moved, new + first)
-        if (before - after).reshape(-1, _COUPLED_SHAPE[-1])[1:].abs().max() > 1e-12:
+        after = coefficients(objective, changed, new + change)
+        if (before - after).reshape(-1, _GROUP_TRIAL_SHAPE[-1])[1:].abs().max() > 1e-12:
             return True
     return False
 
@@ -55,12 +55,12 @@ class Reduction(NamedTuple):
     """How an objective's coefficients on [B, K, T] follow from those on [B, K, 1]."""
 
     reads: str
-    """one of READS: what stands for the candidate's log-probs"""
+    """one of READS: the number that replaces the candidate's log-probs"""
     shared: bool
     """whether a candidate's coefficient is divided among its tokens, or given to each of them"""
 
     def per_candidate(self, log_probs: Tensor, lengths: Tensor) -> Tensor:
-        """[...] what stands for a candidate, from the sum over its tokens and their number."""
+        """[...] a candidate's number, from the sum over its tokens and their count."""
         if self.reads == "nothing":
             return torch.zeros_like(log_probs)
         return log_probs / lengths if self.reads == "mean" else log_probs
@@ -77,55 +77,66 @@ def reduction(objective: Objective, updated: bool) -> Reduction | None:
     Found by trial on small random groups. At the rollout snapshot (`updated=False`) the policy is the snapshot;
     afterwards the two differ.
     """
-    trials = [_Trial(draw, normal, updated) for draw, normal in draws(_REDUCED_SHAPE)]
-    wanted = [trial.dense(objective) for trial in trials]
-    for form in (Reduction(*choice) for choice in product(READS, (False, True))):
-        found = (trial.reduced(objective, form) for trial in trials)
+    trials = [
+        _Trial(generator, normal, updated)
+        for generator, normal in random_draws(_REDUCTION_TRIAL_SHAPE)
+    ]
+    exact = [trial.dense(objective) for trial in trials]
+    for candidate in (Reduction(*form) for form in product(READS, (False, True))):
+        reduced = (trial.reduced(objective, candidate) for trial in trials)
         if all(
-            torch.allclose(x, y, rtol=1e-9, atol=1e-12) for x, y in zip(found, wanted, strict=True)
+            torch.allclose(x, y, rtol=1e-9, atol=1e-12) for x, y in zip(reduced, exact, strict=True)
         ):
-            return form
+            return candidate
     return None
 
 
 class _Trial:
-    """A random batch of ragged groups: one without spread in its scores, one with a candidate left out."""
+    """A random batch of ragged groups: one with equal scores, one with a candidate that does not count."""
 
-    def __init__(self, draw: torch.Generator, normal: Callable[[], Tensor], updated: bool) -> None:
-        lengths = torch.randint(1, _REDUCED_SHAPE[2] + 1, _REDUCED_SHAPE[:2], generator=draw)
-        self.mask = torch.arange(_REDUCED_SHAPE[2]) < lengths[..., None]
+    def __init__(
+        self, generator: torch.Generator, normal: Callable[[], Tensor], updated: bool
+    ) -> None:
+        B, K, T = _REDUCTION_TRIAL_SHAPE
+        lengths = torch.randint(1, T + 1, (B, K), generator=generator)
+        self.mask = torch.arange(T) < lengths[..., None]
         self.lengths = lengths.double()
         self.scores = normal()[..., 0]
         self.scores[0] = 1.0
-        self.valid = torch.ones(_REDUCED_SHAPE[:2], dtype=torch.bool)
+        self.valid = torch.ones((B, K), dtype=torch.bool)
         self.valid[1, 2] = False
         self.old = torch.where(self.mask, normal() - 1, 0.0)
-        moved = 0.1 * normal() if updated else torch.zeros(_REDUCED_SHAPE, dtype=torch.float64)
-        self.new = torch.where(self.mask, self.old + moved, 0.0)
+        change = 0.1 * normal() if updated else torch.zeros((B, K, T), dtype=torch.float64)
+        self.new = torch.where(self.mask, self.old + change, 0.0)
 
     def dense(self, objective: Objective) -> Tensor:
+        """[B, K, T] the coefficients, from the log-probs of every token."""
         scores = scores_for(objective, self.scores)
         group = tpo.Groups(self.old, scores, mask=self.mask, valid=self.valid)
         return coefficients(objective, group, self.new)
 
-    def reduced(self, objective: Objective, form: Reduction) -> Tensor:
+    def reduced(self, objective: Objective, reduction: Reduction) -> Tensor:
+        """[B, K, T] the coefficients, from one number per candidate."""
         old, new = (
-            form.per_candidate(x.sum(-1), self.lengths)[..., None] for x in (self.old, self.new)
+            reduction.per_candidate(x.sum(-1), self.lengths)[..., None]
+            for x in (self.old, self.new)
         )
         group = tpo.Groups(old, scores_for(objective, self.scores), valid=self.valid)
-        c = form.per_token(coefficients(objective, group, new)[..., 0], self.lengths)
+        c = reduction.per_token(coefficients(objective, group, new)[..., 0], self.lengths)
         return torch.where(self.mask, c[..., None], 0.0)
 
 
-def draws(shape: tuple[int, ...]) -> Iterator[tuple[torch.Generator, Callable[[], Tensor]]]:
+def random_draws(
+    shape: tuple[int, ...],
+) -> Iterator[tuple[torch.Generator, Callable[[], Tensor]]]:
     """Per trial a generator, and a function that draws float64 normals of that shape from it."""
-    for seed, spread in enumerate(SPREADS):
-        draw = torch.Generator().manual_seed(seed)
+    for seed, deviation in enumerate(DEVIATIONS):
+        generator = torch.Generator().manual_seed(seed)
 
-        def normal(spread: float = spread, draw: torch.Generator = draw) -> Tensor:
-            return spread * torch.randn(shape, generator=draw, dtype=torch.float64)
+        def normal(deviation: float = deviation, generator: torch.Generator = generator) -> Tensor:
+            return deviation * torch.randn(shape, generator=generator, dtype=torch.float64)
 
-        yield draw, normal
+        yield generator, normal
 
 
 def scores_for(objective: Objective, scores: Tensor) -> Tensor:
@@ -136,5 +147,5 @@ def scores_for(objective: Objective, scores: Tensor) -> Tensor:
 
 def coefficients(objective: Objective, group: tpo.Groups, log_probs: Tensor) -> Tensor:
     """[B, K, T] of a group at these log-probs."""
-    found: Tensor = objective.coefficients(log_probs, objective.prepare(group))
-    return found
+    c: Tensor = objective.coefficients(log_probs, objective.prepare(group))
+    return c

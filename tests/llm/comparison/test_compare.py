@@ -1,4 +1,4 @@
-"""Comparisons of methods: their names, equal rollouts, several runs at a time, and what is left when one fails."""
+"""Comparisons of methods: their names, equal rollouts, several runs at a time, and a run that fails."""
 
 import contextlib
 import json
@@ -19,18 +19,18 @@ pytest.importorskip("trl")
 
 from support.tiny_training import flags
 from tpo.cli import main
-from tpo.cli.train_summary import tuned as tuned_lines
+from tpo.cli.train_summary import tuning_lines
 from tpo.llm import compare, summary
 from tpo.llm.comparison.method import method, methods
-from tpo.llm.comparison.plan import Plan, planned
-from tpo.llm.comparison.time_to_goal import timed as timed_lines
+from tpo.llm.comparison.plan import Plan, make_plan
+from tpo.llm.comparison.time_to_goal import time_to_goal
 from tpo.llm.runs.recipe import Recipe
-from tpo.llm.runs.trl_options import config
+from tpo.llm.runs.trl_options import trl_config
 
 METHODS = "tpo,tpo:eta=0.5:score=mean,grpo:epochs=2"
 
 
-def asked(place: Path, out: str, compare: str = "tpo,grpo", **changes: Any) -> list[str]:
+def comparison_flags(place: Path, out: str, compare: str = "tpo,grpo", **changes: Any) -> list[str]:
     options = {"steps": None, "batches": 2, "save_every": 0, "compare": compare, **changes}
     return [*flags(place, out, **options), "--discard-model"]
 
@@ -48,12 +48,13 @@ def test_a_method_has_one_name_however_it_is_spelled() -> None:
     assert one.label == "TPO eta=0.5 score=mean"
     assert method(one.name) == one
     base = Recipe("m", "gsm8k", batches=3, learning_rate=1e-3)
-    made = method("grpo:epochs=4:clip=0.1").applied(base)
+    made = method("grpo:epochs=4:clip=0.1").apply_to(base)
     assert (made.objective, made.epochs, made.steps) == ("grpo", 4, 12)
     assert made.objective_options == {"clip": 0.1}
     assert made.learning_rate == 1e-3
-    assert config(made).skip_zero_gradient
-    assert not config(method("grpo:skip_zero_gradient=false").applied(base)).skip_zero_gradient
+    assert trl_config(made).skip_zero_gradient
+    momentum = method("grpo:skip_zero_gradient=false").apply_to(base)
+    assert not trl_config(momentum).skip_zero_gradient
 
 
 @pytest.mark.parametrize(
@@ -76,9 +77,9 @@ def test_wrong_methods_name_themselves(text: str, words: str) -> None:
 
 def test_one_method_is_planned_over_several_seeds() -> None:
     options = {"model": "m", "task": "gsm8k"}
-    assert planned({"compare": "tpo", "seeds": 2}, options).seeds == 2
+    assert make_plan({"compare": "tpo", "seeds": 2}, options).seeds == 2
     with pytest.raises(ValueError, match="compare holds tpo: give two or more"):
-        planned({"compare": "tpo", "seeds": 1}, options)
+        make_plan({"compare": "tpo", "seeds": 1}, options)
 
 
 @pytest.mark.parametrize(
@@ -97,9 +98,12 @@ def test_unequal_comparisons_cannot_be_planned(changes: dict[str, Any], words: s
 def test_two_at_a_time_is_what_one_at_a_time_is(
     place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Methods with one and two passes sample equally many completions; nothing but numbers is kept."""
-    assert main([*asked(place, "one", METHODS, eval_every=1), "--eval-kl"]) == 0
-    assert main([*asked(place, "two", METHODS, eval_every=1), "--workers=2", "--eval-kl"]) == 0
+    """Methods with one and two epochs sample equally many completions; nothing but numbers is kept."""
+    assert main([*comparison_flags(place, "one", METHODS, eval_every=1), "--eval-kl"]) == 0
+    assert (
+        main([*comparison_flags(place, "two", METHODS, eval_every=1), "--workers=2", "--eval-kl"])
+        == 0
+    )
     assert "3 of 3: " in capsys.readouterr().err
     for name, steps in {"tpo": 2, "tpo-eta-0.5-score-mean": 2, "grpo-epochs-2": 4}.items():
         runs = [place / out / f"{name}-seed0" for out in ("one", "two")]
@@ -137,7 +141,7 @@ def test_a_run_that_fails_leaves_the_others_alone(
     broken = place / "both/grpo-seed0"
     broken.mkdir(parents=True)
     (broken / "recipe.json").write_text('{"model": "another"}')
-    command = [*asked(place, "both", batches=30), "--workers=2", "--seeds=2"]
+    command = [*comparison_flags(place, "both", batches=30), "--workers=2", "--seeds=2"]
 
     def kill_one() -> None:
         run = place / "both/tpo-seed0"
@@ -161,7 +165,7 @@ def test_a_run_that_fails_leaves_the_others_alone(
 
 def test_ctrl_c_stops_all_and_says_how_to_go_on(place: Path) -> None:
     code = "import sys; from tpo.cli import main; sys.exit(main(sys.argv[1:]))"
-    command = [*asked(place, "both", batches=1000), "--workers=2"]
+    command = [*comparison_flags(place, "both", batches=1000), "--workers=2"]
     process = subprocess.Popen(
         [sys.executable, "-c", code, *command], stderr=subprocess.PIPE, text=True, start_new_session=True
     )  # fmt: skip
@@ -205,33 +209,33 @@ def test_a_file_may_hold_the_comparison(place: Path, capsys: pytest.CaptureFixtu
 def test_what_the_command_says_of_rollouts() -> None:
     timed = {"method": "tpo", "threshold": 0.42, "rollouts": 12.8, "ratio": 0.5, "baseline": False}
     never = timed | {"method": "lpo", "rollouts": None, "ratio": None}
-    assert timed_lines([timed, never]) == [
+    assert time_to_goal([timed, never]) == [
         "tpo reaches 42.0% after 13 rollouts, 0.50 of grpo's (mean accuracy over seeds)",
         "lpo reaches 42.0% never (mean accuracy over seeds)",
     ]
     best = timed | {"method": "grpo", "ratio": 1.0, "baseline": True}
-    assert timed_lines([best]) == [
+    assert time_to_goal([best]) == [
         "grpo reaches 42.0% after 13 rollouts (mean accuracy over seeds)"
     ]
-    assert timed_lines([timed | {"threshold": None}]) == []
+    assert time_to_goal([timed | {"threshold": None}]) == []
 
 
 def test_where_no_value_improves_that_is_said_once() -> None:
     row = {"method": "tpo", "accuracy": 3.0, "error": None, "nowhere": 2, "chosen": False}
     found = {"option": "eta", "seeds": [7, 8], "edge": ["tpo"], "brink": ["tpo"],
              "rows": [row | {"value": 1.0, "chosen": True}, row | {"value": 2.0}]}  # fmt: skip
-    assert tuned_lines(found)[-2].startswith("no value improved on the start with any seed")
+    assert tuning_lines(found)[-2].startswith("no value improved on the start with any seed")
     found["rows"][1]["nowhere"] = 1  # type: ignore[index]
-    assert not any(line.startswith("no value improved") for line in tuned_lines(found))
+    assert not any(line.startswith("no value improved") for line in tuning_lines(found))
 
 
 def test_every_method_is_tuned_alike(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Three values each on two seeds that are not reported; the best is reported, one that raises is told."""
+    """Three values each on two seeds that are not reported; the best is reported, one that raises is reported."""
     broken = place / "both/tuning/tpo-learning_rate-0.1-seed10000"
     broken.mkdir(parents=True)
     (broken / "recipe.json").write_text('{"model": "another"}')
     changes = {"batches": 6, "eval_every": 2, "tune": "learning_rate=1e-5,0.01,0.1", "seeds": 2}
-    command = asked(place, "both", **changes, tune_batches=4)
+    command = comparison_flags(place, "both", **changes, tune_batches=4)
     assert main(command) == 0
     shown = capsys.readouterr().out
     assert "learning_rate, mean sampled accuracy" in shown
@@ -239,7 +243,7 @@ def test_every_method_is_tuned_alike(place: Path, capsys: pytest.CaptureFixture[
     base = next(one for one in found["methods"] if one["baseline"])
     gained = base["threshold"] is not None  # a random model may end below its start
     assert ("\ngrpo reaches " in shown) == gained
-    for line in timed_lines(found["methods"]):  # the report says of rollouts what the console says
+    for line in time_to_goal(found["methods"]):  # the report says of rollouts what the console says
         assert line in shown
         assert line in found["about"]
     for one in found["verdicts"]:
@@ -277,7 +281,9 @@ def test_every_method_is_tuned_alike(place: Path, capsys: pytest.CaptureFixture[
 
 
 def test_one_method_can_be_tuned(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(asked(place, "one", "tpo", batches=1, tune="learning_rate=0.001,0.01")) == 0
+    assert (
+        main(comparison_flags(place, "one", "tpo", batches=1, tune="learning_rate=0.001,0.01")) == 0
+    )
     assert "tpo  0.01" in capsys.readouterr().out
     found = summary(place / "one")
     assert found["progress"] == {"cells_done": 1, "cells": 1}
@@ -308,16 +314,16 @@ def _is_published(place: Path) -> None:
 def test_a_task_that_cannot_be_made_stops_a_comparison_before_a_model_is_read(
     tmp_path: Path,
 ) -> None:
-    plan = planned(
+    plan = make_plan(
         {"compare": "tpo,grpo"},
         {"model": "no/such/model", "task": "toy:digits", "size": 10_000, "cpu": True, "out": str(tmp_path)},
     )  # fmt: skip
     with pytest.raises(ValueError, match="held_out ask for 10100: lower them"):
-        compare(plan, at_a_time=2)
+        compare(plan, workers=2)
     assert not any(tmp_path.iterdir())
 
 
 def test_resume_needs_a_comparison_to_go_on_with(tmp_path: Path) -> None:
-    plan = planned({"compare": "tpo,grpo"}, {"model": "no/such/model", "task": "toy:sort", "cpu": True, "out": str(tmp_path)})  # fmt: skip
+    plan = make_plan({"compare": "tpo,grpo"}, {"model": "no/such/model", "task": "toy:sort", "cpu": True, "out": str(tmp_path)})  # fmt: skip
     with pytest.raises(ValueError, match=r"holds no comparison: leave --resume out"):
         compare(plan, resume=True)

@@ -14,7 +14,8 @@ from transformers import set_seed
 from support import tiny_model
 from tpo.llm import TargetPolicyTrainer
 from tpo.llm.rewards.pool import Scoring
-from tpo.llm.runs.evaluation import drift, evaluate, token_ids
+from tpo.llm.runs.evaluation import EvaluationSettings, evaluate, sampled_kl
+from tpo.llm.runs.prompts import token_ids
 from tpo.llm.sampling.sampler import Sampler
 
 TEMPLATE = "{{ mood }}{% for m in messages %} {{ m.content }}{% endfor %}"
@@ -64,9 +65,8 @@ def test_training_goes_on_as_if_there_had_been_none() -> None:
     found = []
     for sampler in (draw, None):
         set_seed(3)
-        found.append(
-            evaluate(model, words, held_out, scoring, k=2, max_new_tokens=6, sampler=sampler)
-        )
+        settings = EvaluationSettings(k=2, max_new_tokens=6, sampler=sampler)
+        found.append(evaluate(model, words, held_out, scoring, settings))
         assert torch.equal(torch.rand(4), expected)
         assert model.training
     scoring.close()
@@ -74,8 +74,8 @@ def test_training_goes_on_as_if_there_had_been_none() -> None:
     assert found[0].prompts == 2
 
 
-def test_drift_is_the_kl_of_first_tokens() -> None:
-    """One token after one prompt: the mean log-ratio of samples is KL(pi‖start) up to sampling noise."""
+def test_the_sampled_kl_is_that_of_first_tokens() -> None:
+    """One token after one prompt: the mean log-ratio of samples is KL(pi‖pi_initial) up to sampling noise."""
     model, start = tiny_model.model(0), tiny_model.model(1)
     with torch.no_grad():
         here, there = (
@@ -88,16 +88,16 @@ def test_drift_is_the_kl_of_first_tokens() -> None:
     )
     exact = (here.exp() * (here - there)).sum().item()
     noise = (here.exp() * (here - there - exact) ** 2).sum().sqrt().item() / n**0.5
-    assert drift(model, start, [[3, 4]] * n, drawn, 1.0) == pytest.approx(exact, abs=4 * noise)
+    assert sampled_kl(model, start, [[3, 4]] * n, drawn, 1.0) == pytest.approx(exact, abs=4 * noise)
     assert exact > 8 * noise
 
 
-def test_drift_is_the_same_however_many_rows_are_read_at_once(
+def test_the_sampled_kl_is_the_same_however_many_rows_are_read_at_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     model, start = tiny_model.model(0), tiny_model.model(1)
     rows = [[3, 4], [5], [6, 7, 8]], [[1, 2, 3], [4], [9, 9]]
-    whole = drift(model, start, *rows, 0.7)
-    monkeypatch.setattr("tpo.llm.runs.evaluation.AT_ONCE", 1)
-    assert drift(model, start, *rows, 0.7) == pytest.approx(whole, rel=1e-5)
+    whole = sampled_kl(model, start, *rows, 0.7)
+    monkeypatch.setattr("tpo.llm.runs.evaluation.TOKENS_AT_ONCE", 1)
+    assert sampled_kl(model, start, *rows, 0.7) == pytest.approx(whole, rel=1e-5)
     assert abs(whole) > 0.1

@@ -13,12 +13,12 @@ from support import tiny_model
 from support.tiny_training import flags
 from tpo.cli import main
 from tpo.llm.rewards.pool import Scoring
-from tpo.llm.runs.evaluation import Evaluation, evaluate
+from tpo.llm.runs.evaluation import Evaluation, EvaluationSettings, evaluate
 from tpo.llm.runs.probe import Probe, probe
 from tpo.llm.runs.recipe import Recipe
 
 
-def asked(place: Path, answer: str, **changes: Any) -> list[str]:
+def probe_flags(place: Path, answer: str, **changes: Any) -> list[str]:
     """A probe of prompts of two lines that all have one answer."""
     rows = [{"prompt": f"w{i} w{i}\nw5", "answer": answer} for i in range(20)]
     (place / "task.jsonl").write_text("\n".join(map(json.dumps, rows)))
@@ -30,7 +30,7 @@ def test_a_probe_trains_nothing_and_leaves_nothing(
 ) -> None:
     """Of 80 words eight samples of eight words find one in some groups, never in a whole group."""
     scratch = place / "scratch"
-    given = asked(place, "w33", trl=json.dumps({"output_dir": str(scratch)}))
+    given = probe_flags(place, "w33", trl=json.dumps({"output_dir": str(scratch)}))
     assert main(given) == 0
     alone = capsys.readouterr().out.splitlines()
     assert "before training, 8 held-out prompts, 8 samples each:" in alone[0]
@@ -38,7 +38,7 @@ def test_a_probe_trains_nothing_and_leaves_nothing(
     assert all(r"\nw5' -> '" in line for line in alone[4:9])  # the question
     assert not (place / "run").exists()
     assert not scratch.exists()
-    assert main([*asked(place, "w33", steps=None, compare="tpo,grpo"), "--workers=2"]) == 0
+    assert main([*probe_flags(place, "w33", steps=None, compare="tpo,grpo"), "--workers=2"]) == 0
     assert capsys.readouterr().out.splitlines() == alone  # one model for every method
     assert main([*given, "--resume"]) == 2
     assert "leave --resume out" in capsys.readouterr().err
@@ -47,13 +47,13 @@ def test_a_probe_trains_nothing_and_leaves_nothing(
 def test_nothing_to_learn_from_is_an_exit_status(
     place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert main(asked(place, "a word that is not known")) == 1
+    assert main(probe_flags(place, "a word that is not known")) == 1
     assert "nothing to learn from in any of 8 groups: most samples" in capsys.readouterr().out
     (place / "broken_scorer.py").write_text("def score(completion, answer):\n    raise OSError\n")
     monkeypatch.setenv("PYTHONPATH", str(place))
     monkeypatch.syspath_prepend(str(place))
     with pytest.warns(RuntimeWarning, match="could not be scored"):
-        assert main(asked(place, "w33", scorer="broken_scorer:score")) == 1
+        assert main(probe_flags(place, "w33", scorer="broken_scorer:score")) == 1
     shown = capsys.readouterr().out
     assert "72 of 72 completions could not be scored" in shown
     assert "groups: fix the scorer" in shown
@@ -92,7 +92,7 @@ def test_what_follows(found: dict[str, Any], words: list[str]) -> None:
 
 
 class Drawn:
-    """A sampler of samples that are all right, all wrong, and both; one is cut, one ends at the limit."""
+    """A sampler of samples that are all right, all wrong, and both; one is truncated, one ends at the limit."""
 
     ends = (tiny_model.EOS,)
 
@@ -108,10 +108,8 @@ def test_informative_prompts_and_truncated_samples_are_counted(
 ) -> None:
     held_out = Dataset.from_dict({"prompt": ["w1", "w2", "w3"], "answer": ["w7", "w8", "w9"]})
     scoring = Scoring({"name": "contains"})
-    found = evaluate(
-        tiny_model.model(), tiny_model.tokenizer(), held_out, scoring, k=2, max_new_tokens=2,
-        drop_truncated=dropped, sampler=Drawn(),  # type: ignore[arg-type]
-    )  # fmt: skip
+    settings = EvaluationSettings(k=2, max_new_tokens=2, drop_truncated=dropped, sampler=Drawn())  # type: ignore[arg-type]
+    found = evaluate(tiny_model.model(), tiny_model.tokenizer(), held_out, scoring, settings)
     scoring.close()
     assert found.pass_at_k == pytest.approx(2 / 3)
     assert (found.informative, found.truncated) == pytest.approx((informative, 1 / 6))

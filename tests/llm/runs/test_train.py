@@ -26,9 +26,8 @@ from tpo.llm.comparison.method import methods
 from tpo.llm.comparison.plan import Plan
 from tpo.llm.runs import models
 from tpo.llm.runs.artifacts import read_lines
-from tpo.llm.runs.models import saved
-from tpo.llm.runs.recipe import Recipe, read_yaml, recipe
-from tpo.llm.runs.recipe import flags as flags_of
+from tpo.llm.runs.models import save_whole
+from tpo.llm.runs.recipe import Recipe, command_flags, read_yaml, recipe
 from tpo.llm.runs.train import check_folder
 
 
@@ -97,9 +96,9 @@ def test_killed_and_resumed_ends_with_the_same_weights(place: Path) -> None:
         "import sys; from tpo.cli import main; sys.exit(main(sys.argv[1:]))",
     ]
     process = subprocess.Popen(
-        [*command, *flags(place, "cut", **changes)], env=environment, stderr=subprocess.DEVNULL, start_new_session=True
+        [*command, *flags(place, "killed", **changes)], env=environment, stderr=subprocess.DEVNULL, start_new_session=True
     )  # fmt: skip
-    checkpoints = place / "cut/checkpoints"
+    checkpoints = place / "killed/checkpoints"
     end = time.monotonic() + 120
     while not list(checkpoints.glob("checkpoint-[2-5]/trainer_state.json")):
         assert time.monotonic() < end
@@ -107,18 +106,18 @@ def test_killed_and_resumed_ends_with_the_same_weights(place: Path) -> None:
         time.sleep(0.01)
     os.killpg(process.pid, signal.SIGKILL)
     process.wait()
-    assert not (place / "cut/result.json").exists()
-    assert main([*flags(place, "cut", **changes), "--resume"]) == 0
-    whole, cut = _weights(place / "whole"), _weights(place / "cut")
-    assert all(torch.equal(whole[name], cut[name]) for name in whole)
-    logs = [json.loads(x)["step"] for x in (place / "cut/log.jsonl").read_text().splitlines()]
+    assert not (place / "killed/result.json").exists()
+    assert main([*flags(place, "killed", **changes), "--resume"]) == 0
+    whole, killed = _weights(place / "whole"), _weights(place / "killed")
+    assert all(torch.equal(whole[name], killed[name]) for name in whole)
+    logs = [json.loads(x)["step"] for x in (place / "killed/log.jsonl").read_text().splitlines()]
     assert logs == list(range(1, 9))  # no step lost, none twice
-    evaluations = [(place / f"{run}/evaluations.jsonl").read_text() for run in ("whole", "cut")]
+    evaluations = [(place / f"{run}/evaluations.jsonl").read_text() for run in ("whole", "killed")]
     assert evaluations[0] == evaluations[1]
 
 
 @pytest.mark.filterwarnings("ignore:a completion could not be scored:RuntimeWarning")
-def test_a_resumed_run_counts_on(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_resumed_run_continues_to_count(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Seconds, failures and zero-gradient steps are those of both parts, in result.json and the card."""
     (place / "picky.py").write_text(
         "def score(completion, answer):\n"
@@ -164,8 +163,8 @@ def test_a_checkpoint_without_counters_is_resumed_from_0(place: Path) -> None:
     assert (result["steps"], result["skipped_steps"]) == (3, 0)
 
 
-def test_resuming_inside_a_rollout_batch_is_said(place: Path) -> None:
-    """Two passes per batch, killed after the first: TRL samples anew, and the warning says how to avoid it."""
+def test_resuming_inside_a_rollout_batch_is_warned_about(place: Path) -> None:
+    """Two epochs per batch, killed after the first: TRL samples again, and the warning says how to avoid it."""
     changes: dict[str, Any] = {"steps": 4, "epochs": 2, "held_out": 1}
     assert main(flags(place, "first", **changes)) == 0
     out = place / "first"
@@ -231,9 +230,9 @@ def test_the_rate_is_constant_and_warms_up_if_asked(
     import torch
     from transformers import get_scheduler
 
-    asked = Recipe("m", "gsm8k", cpu=True, trl=trl).config()
+    config = Recipe("m", "gsm8k", cpu=True, trl=trl).config()
     optimiser = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=1.0)
-    schedule = get_scheduler(asked.lr_scheduler_type, optimiser, asked.get_warmup_steps(10), 10)
+    schedule = get_scheduler(config.lr_scheduler_type, optimiser, config.get_warmup_steps(10), 10)
     found = []
     for _ in rates:
         found += schedule.get_last_lr()
@@ -266,7 +265,7 @@ def test_yaml_and_presets(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     assert "holds a list, expected option: value lines" in capsys.readouterr().err
     assert main(["train", "--model", "m"]) == 2
     assert "task is missing: give --task" in capsys.readouterr().err
-    # YAML reads 1e-5 as text, for want of a point; a preset may stand in the file
+    # YAML reads 1e-5 as text, for want of a point; a file may name a preset
     path.write_text("model: m\ntask: gsm8k\nlearning_rate: 1e-5\nsteps: '7'\npreset: small\n")
     made = recipe({}, read_yaml(str(path)))
     assert (made.learning_rate, made.steps, made.group_size) == (1e-5, 7, 8)
@@ -301,7 +300,7 @@ def test_what_would_be_ignored_is_refused(
     assert words in capsys.readouterr().err
 
 
-def test_vllm_that_is_not_there_is_told(
+def test_a_missing_vllm_is_named(
     place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of a probe too, which does not sample with it: the run that follows would."""
@@ -318,7 +317,7 @@ def test_what_stopped_says_how_to_resume(place: Path, capsys: pytest.CaptureFixt
     chosen.checkpoints.mkdir(parents=True)
     (place / "run/recipe.json").write_text("{}")
     assert _how_to_resume(chosen).endswith("--resume starts the run again")
-    (chosen.checkpoints / "checkpoint-9").mkdir()  # cut short
+    (chosen.checkpoints / "checkpoint-9").mkdir()  # incomplete
     assert _how_to_resume(chosen).endswith("--resume starts the run again")
     (chosen.checkpoints / "checkpoint-9/trainer_state.json").write_text("{}")
     assert _how_to_resume(chosen).endswith(f"from the last checkpoint in {chosen.checkpoints}")
@@ -345,9 +344,9 @@ def test_the_flags_of_a_recipe_make_it_again() -> None:
     given = {"model": "m", "task": "gym:chain_sum", "task_options": {"max_terms": 2}, "steps": 7, "lora": 4,
              "drop_truncated": True, "hint": "Be brief.", "trl": {"warmup_steps": 3}}  # fmt: skip
     made = recipe(given)
-    parsed = vars(parser().parse_args(["train", *shlex.split(flags_of(made))]))
-    assert recipe({k: v for k, v in parsed.items() if k in made.plain()}) == made
-    assert "--prompts" not in flags_of(made)  # the preset's own
+    parsed = vars(parser().parse_args(["train", *shlex.split(command_flags(made))]))
+    assert recipe({k: v for k, v in parsed.items() if k in made.to_dict()}) == made
+    assert "--prompts" not in command_flags(made)  # the preset's own
     made = recipe(
         {
             "model": "m",
@@ -359,8 +358,8 @@ def test_the_flags_of_a_recipe_make_it_again() -> None:
         }
     )
     assert made.steps == 20
-    parsed = vars(parser().parse_args(["train", *shlex.split(flags_of(made))]))
-    assert recipe({k: v for k, v in parsed.items() if k in made.plain()}) == made
+    parsed = vars(parser().parse_args(["train", *shlex.split(command_flags(made))]))
+    assert recipe({k: v for k, v in parsed.items() if k in made.to_dict()}) == made
 
 
 def test_a_scorer_that_fails_on_everything_ends_the_run_before_training(
@@ -399,7 +398,7 @@ def test_a_folder_that_is_taken_is_named_before_torch_is_imported(
     assert len(done.stderr.splitlines()) == 1
 
 
-def test_a_conversion_that_was_cut_short_is_none(tmp_path: Path) -> None:
+def test_an_interrupted_conversion_leaves_no_folder(tmp_path: Path) -> None:
     """What says that a model was converted is written before its weights."""
 
     class Part:
@@ -413,26 +412,26 @@ def test_a_conversion_that_was_cut_short_is_none(tmp_path: Path) -> None:
 
     base = tmp_path / "base"
     with pytest.raises(KeyboardInterrupt):
-        saved(base, {}, Part("config.json"), Part(""))
+        save_whole(base, {}, Part("config.json"), Part(""))
     assert not base.exists()
-    saved(base, {}, Part("config.json"), Part("weights"))
+    save_whole(base, {}, Part("config.json"), Part("weights"))
     assert [path.name for path in tmp_path.iterdir()] == ["base"]
     assert len(list(base.iterdir())) == 3
 
 
 def test_another_file_is_converted_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A folder may hold the model of a run that never began, or of a probe."""
-    asked: list[str] = []
+    converted: list[str] = []
 
     def convert(source: Path, folder: Path) -> None:
-        asked.append(source.name)
-        saved(folder, models._noted(source))
+        converted.append(source.name)
+        save_whole(folder, models._source_record(source))
 
     monkeypatch.setattr(models, "_convert", convert)
     for name, text in (("a.gguf", "1"), ("a.gguf", "1"), ("b.gguf", "1"), ("b.gguf", "12")):
         (tmp_path / name).write_text(text)
-        assert models.prepared(str(tmp_path / name), tmp_path / "base") == str(tmp_path / "base")
-    assert asked == ["a.gguf", "b.gguf", "b.gguf"]
+        assert models.local_copy(str(tmp_path / name), tmp_path / "base") == str(tmp_path / "base")
+    assert converted == ["a.gguf", "b.gguf", "b.gguf"]
 
 
 def test_what_cannot_start_leaves_no_run(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -445,12 +444,12 @@ def test_what_cannot_start_leaves_no_run(place: Path, capsys: pytest.CaptureFixt
         ({"scorer": "json:score"}, "cannot be loaded (AttributeError"),
         ({"scorer": "math:sqrt"}, "by position: too many positional arguments): give module:function that Python finds from here, of (completion, answer)"),
         ({"objective": "vapo"}, "'vapo' needs a critic"),
-        ({"trl": '{"max_grad_nrm": 1}'}, "trl holds 'max_grad_nrm', which is no option of TRL's GRPOConfig. Did you mean 'max_grad_norm'?"),
+        ({"trl": '{"max_grad_nrm": 1}'}, "trl holds 'max_grad_nrm', which is not an option of TRL's GRPOConfig. Did you mean 'max_grad_norm'?"),
         ({"trl": '{"max_grad_norm": 2}'}, "trl holds 'max_grad_norm', which is an option of its own"),
         ({"trl": '{"top_entropy_quantile": 0.2}'}, "Set top_entropy_quantile=1.0"),
         ({"trl": '{"off_policy_mask_threshold": 0.2}'}, "Set off_policy_mask_threshold=None"),
         ({"trl": '{"parallelism_config": {"cp_size": 2}}'}, "Set cp_size=1"),
-        ({"trl": '{"generation_batch_size": 6}'}, "(generation_batch_size=6), so a group would be cut: make it 4 or 8"),
+        ({"trl": '{"generation_batch_size": 6}'}, "(generation_batch_size=6), so a group would be split: make it 4 or 8"),
         ({"steps": None, "compare": "tpo,vapo"}, "'vapo' needs a critic"),  # before tpo is trained
         ({"report_to": "no_such"}, "no_such is not supported, only"),
     ]:  # fmt: skip

@@ -43,25 +43,25 @@ def checked(
     )
     trainer.train()
     assert len(trainer.errors) == trainer.args.max_steps
-    one_batch = trainer.num_iterations  # may be without a signal
+    one_batch = trainer.num_iterations  # may be without an informative group
     assert trainer.signals >= max(1, trainer.args.max_steps - one_batch)
     return trainer
 
 
 @pytest.mark.parametrize("score", ["sum", "mean", "ratio", "mean_ratio"])
 @pytest.mark.parametrize("layout", [{}, SPLIT], ids=["whole groups", "split and shuffled"])
-@pytest.mark.parametrize("iterations", [1, 3])
-def test_scores_layouts_and_iterations(
-    tmp_path: Path, score: str, layout: dict[str, int], iterations: int
+@pytest.mark.parametrize("epochs", [1, 3])
+def test_scores_layouts_and_epochs(
+    tmp_path: Path, score: str, layout: dict[str, int], epochs: int
 ) -> None:
-    trainer = checked(tmp_path, score=score, num_iterations=iterations, max_steps=4, **layout)
+    trainer = checked(tmp_path, score=score, num_iterations=epochs, max_steps=4, **layout)
     assert max(trainer.errors) < 1e-5
 
 
-@pytest.mark.parametrize("iterations", [1, 2])
+@pytest.mark.parametrize("epochs", [1, 2])
 @pytest.mark.parametrize(("every", "accumulation"), [(2, 4), (4, 2), (6, 2), (4, 3), (2, 3)])
 def test_steps_per_generation_below_above_and_misaligned(
-    tmp_path: Path, every: int, accumulation: int, iterations: int
+    tmp_path: Path, every: int, accumulation: int, epochs: int
 ) -> None:
     trainer = checked(
         tmp_path,
@@ -69,7 +69,7 @@ def test_steps_per_generation_below_above_and_misaligned(
         per_device_train_batch_size=2,
         steps_per_generation=every,
         gradient_accumulation_steps=accumulation,
-        num_iterations=iterations,
+        num_iterations=epochs,
         max_steps=5,
     )
     assert max(trainer.errors) < 1e-5
@@ -81,7 +81,7 @@ def accepted(name: str) -> bool:
 
 
 def apart(completions: list[str], **_: Any) -> list[float]:
-    """No two texts score alike, so that no score stands on its group's mean, where rounding decides."""
+    """No two texts score alike, so that no score equals its group's mean, where rounding would determine the sign."""
     return [zlib.crc32(text.encode()) / 2**32 for text in completions]
 
 
@@ -169,7 +169,7 @@ def test_truncated_and_unscored_completions_are_no_candidates(
 
 
 def test_no_extra_pass_where_none_is_needed(tmp_path: Path) -> None:
-    """On-policy: whole groups under any score, and split groups under a ratio score or without coupling."""
+    """On-policy: whole groups under any score, and split groups under a ratio score or an objective that needs no whole groups."""
     assert checked(tmp_path, score="mean").passes == 0
     assert checked(tmp_path, score="ratio", **SPLIT).passes == 0
     assert checked(tmp_path, objective="grpo", **SPLIT).passes == 0

@@ -93,8 +93,8 @@ def test_a_step_that_runs_out_of_memory_is_repeated(tmp_path: Path) -> None:
         late.train()
     texts = [str(one.message) for one in said if "out of memory" in str(one.message)]
     assert len(texts) == 2
-    assert "goes on, with 8" in texts[0]
-    assert "goes on, with 4" in texts[1]
+    assert "continues, with 8" in texts[0]
+    assert "continues, with 4" in texts[1]
     assert late.micro_batch.rows == 4
     assert max(late.errors) < 1e-5
     ours, expected = tiny_model.weights(late), tiny_model.weights(plain)
@@ -166,11 +166,11 @@ def device(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
     def needed(self: MicroBatch, inputs: Any, rows: int) -> int:
         tried.append(rows)
-        self._tried(micro_batch.longest(inputs, rows, self.trainer))
+        self._try(micro_batch.longest_batch(inputs, rows, self.trainer))
         return rows
 
-    monkeypatch.setattr("tpo.llm.runs.trl_options.measures", lambda cpu: True)
-    monkeypatch.setattr(MicroBatch, "_needed", needed)
+    monkeypatch.setattr("tpo.llm.runs.trl_options.measures_micro_batch", lambda cpu: True)
+    monkeypatch.setattr(MicroBatch, "_memory_needed", needed)
     monkeypatch.setattr(micro_batch, "free_memory", lambda trainer: 8)
     return tried
 
@@ -221,7 +221,7 @@ def test_on_a_cpu_it_is_one_group() -> None:
 
 
 def test_options_that_lay_out_the_batch_turn_it_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tpo.llm.runs.trl_options.measures", lambda cpu: True)
+    monkeypatch.setattr("tpo.llm.runs.trl_options.measures_micro_batch", lambda cpu: True)
     asked = {"model": "m", "task": "toy:sort", "cpu": True}
     assert recipe(asked).config().micro_batch == 0
     assert recipe({**asked, "micro_batch": 32}).config().micro_batch is None

@@ -1,4 +1,4 @@
-"""Steps that move nothing: those with a broken gradient, and those without one."""
+"""Steps that change nothing: those with a gradient that is not finite, and those with a zero gradient."""
 
 from pathlib import Path
 from typing import Any
@@ -31,8 +31,8 @@ def test_a_step_with_a_nan_is_skipped_counted_and_traced_to_its_group(tmp_path: 
     made.log_probs.of_batch = nan_once
     with pytest.warns(UserWarning, match=r"step 1 was skipped \(1 so far\).*group \d.*prompt: w"):
         made.train()
-    assert made.skipping.skipped == 1
-    report = made.skipping.reports[0]
+    assert made.skip_steps.nonfinite == 1
+    report = made.skip_steps.reports[0]
     assert report["step"] == 1
     assert report["groups"] == [broken["group"]]
     assert report["prompts"][0].startswith("w")
@@ -54,7 +54,7 @@ def test_a_skipped_step_moves_nothing(tmp_path: Path) -> None:
     assert torch.equal(tiny_model.weights(made), before)
 
 
-def test_a_broken_first_pass_does_not_make_a_batch_silent(tmp_path: Path) -> None:
+def test_a_nonfinite_first_epoch_does_not_make_a_zero_gradient_batch(tmp_path: Path) -> None:
     made = tiny_model.trainer(tmp_path, max_steps=2, num_iterations=2, skip_zero_gradient=True)
     before = tiny_model.weights(made).clone()
 
@@ -64,7 +64,7 @@ def test_a_broken_first_pass_does_not_make_a_batch_silent(tmp_path: Path) -> Non
     next(made.model.parameters()).register_hook(poison_once)
     with pytest.warns(UserWarning, match="step 0 was skipped"):
         made.train()
-    assert (made.skipping.skipped, made.skipping.zero_gradient) == (1, 0)
+    assert (made.skip_steps.nonfinite, made.skip_steps.zero_gradient) == (1, 0)
     assert not torch.equal(tiny_model.weights(made), before)
 
 
@@ -81,10 +81,10 @@ SPLIT = {"per_device_train_batch_size": 2, "gradient_accumulation_steps": 4}
     ],
 )
 @pytest.mark.parametrize("skip", [True, False])
-def test_a_batch_without_a_signal_moves_nothing_if_silent_steps_are_skipped(
+def test_a_batch_without_an_informative_group_changes_nothing_if_zero_gradient_steps_are_skipped(
     tmp_path: Path, changes: dict[str, Any], skip: bool
 ) -> None:
-    """Scores in the first of three batches only, three passes each; after it Adam's momentum is left."""
+    """Scores in the first of three batches only, three epochs each; after it Adam's momentum is left."""
     after: list[torch.Tensor] = []
 
     def first_batch_only(completions: list[str], **_: Any) -> list[float]:
@@ -98,19 +98,19 @@ def test_a_batch_without_a_signal_moves_nothing_if_silent_steps_are_skipped(
     assert not torch.equal(start, one)
     assert torch.equal(one, two) == skip
     assert torch.equal(two, tiny_model.weights(made)) == skip
-    assert made.skipping.skipped == 0
+    assert made.skip_steps.nonfinite == 0
     logged = [
         row["zero_gradient_steps"] for row in made.state.log_history if "zero_gradient_steps" in row
     ]
     assert logged == [0.0] * 3 + [float(skip)] * 6
-    assert made.skipping.zero_gradient == sum(logged)
+    assert made.skip_steps.zero_gradient == sum(logged)
     steps = {int(state["step"]) for state in made.optimizer.state.values()}
     assert steps == {3 if skip else 9}  # Adam's own count
 
 
-@pytest.mark.parametrize("iterations", [1, 2])
-def test_a_step_over_several_batches_is_silent_if_all_of_them_are(
-    tmp_path: Path, iterations: int
+@pytest.mark.parametrize("epochs", [1, 2])
+def test_a_step_over_several_batches_has_a_zero_gradient_if_no_batch_is_informative(
+    tmp_path: Path, epochs: int
 ) -> None:
     """Two rollout batches a step, or one twice; of the six the second and the fifth have scores."""
     batches = iter([False, True, False, False, True, False])
@@ -120,17 +120,17 @@ def test_a_step_over_several_batches_is_silent_if_all_of_them_are(
 
     options = {"steps_per_generation": 2, "gradient_accumulation_steps": 4}
     made = tiny_model.trainer(
-        tmp_path, some, num_iterations=iterations, max_steps=3 * iterations, **options
+        tmp_path, some, num_iterations=epochs, max_steps=3 * epochs, **options
     )
     made.train()
     logged = [
         row["zero_gradient_steps"] for row in made.state.log_history if "zero_gradient_steps" in row
     ]
-    assert logged == ([0.0, 1.0, 0.0] if iterations == 1 else [1.0, 0.0, 1.0, 1.0, 0.0, 1.0])
+    assert logged == ([0.0, 1.0, 0.0] if epochs == 1 else [1.0, 0.0, 1.0, 1.0, 0.0, 1.0])
 
 
-def test_steps_of_a_pass_that_are_rescored_stay_silent(tmp_path: Path) -> None:
-    """Micro-batches smaller than a group, two steps a pass: from the second on rounding leaves a gradient."""
+def test_later_steps_of_a_batch_still_have_a_zero_gradient(tmp_path: Path) -> None:
+    """Micro-batches smaller than a group, two steps an epoch: from the second on rounding leaves a gradient."""
     options = {"per_device_train_batch_size": 2, "gradient_accumulation_steps": 2}
     made = tiny_model.trainer(
         tmp_path,
@@ -142,5 +142,5 @@ def test_steps_of_a_pass_that_are_rescored_stay_silent(tmp_path: Path) -> None:
     )
     before = tiny_model.weights(made).clone()
     made.train()
-    assert made.skipping.zero_gradient == 8
+    assert made.skip_steps.zero_gradient == 8
     assert torch.equal(tiny_model.weights(made), before)

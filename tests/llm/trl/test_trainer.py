@@ -16,7 +16,7 @@ import torch
 import tpo
 from support import tiny_model
 from tpo.llm import TargetPolicyTrainer
-from tpo.llm.objective_structure import coupled
+from tpo.llm.objective_structure import needs_whole_groups
 from tpo.llm.trl.compat import check_hooks, regrouped
 from tpo.llm.trl.metrics import fit_metrics
 from tpo.llm.trl.rollout_batch import RolloutBatch
@@ -103,10 +103,10 @@ def test_which_objectives_look_at_other_candidates() -> None:
     }
     for (name, score), answer in expected.items():
         objective = tpo.objective(name, score=score)
-        assert (coupled(objective, False), coupled(objective, True)) == answer
-    assert not coupled(tpo.objective("grpo", beta=0.1), True)
-    assert not coupled(tpo.objective("rloo"), True)
-    assert coupled(tpo.objective("rebel"), True)
+        assert (needs_whole_groups(objective, False), needs_whole_groups(objective, True)) == answer
+    assert not needs_whole_groups(tpo.objective("grpo", beta=0.1), True)
+    assert not needs_whole_groups(tpo.objective("rloo"), True)
+    assert needs_whole_groups(tpo.objective("rebel"), True)
 
 
 def test_regrouping_keeps_every_row_and_makes_groups_whole() -> None:
@@ -138,14 +138,14 @@ def test_cudnn_attends_for_samples_and_never_for_a_gradient(tmp_path: Path) -> N
     assert torch.backends.cuda.cudnn_sdp_enabled()
 
 
-@pytest.mark.parametrize(("ties", "kl"), [("held", 0.2231436), ("free", 0.0)])
-def test_a_move_within_an_outcome_is_no_misfit_with_free_ties(ties: str, kl: float) -> None:
+@pytest.mark.parametrize(("ties", "kl"), [("anchored", 0.2231436), ("pooled", 0.0)])
+def test_a_move_within_an_outcome_is_no_misfit_with_pooled_ties(ties: str, kl: float) -> None:
     """All four candidates fail. From p_old = 1/4 each to (.4, .4, .1, .1): KL(1/4‖p) = log(1/4) - log(.04)/2 = .2231436."""
     old = torch.log(torch.full((1, 4, 1), 0.25))
     moved = torch.log(torch.tensor([0.4, 0.4, 0.1, 0.1])).reshape(1, 4, 1)
     group = tpo.Groups(old, torch.zeros(1, 4), valid=torch.ones(1, 4, dtype=torch.bool))
     rollouts = RolloutBatch(tpo.objective("tpo", ties=ties), group, 0.0, 0, 0)
-    found = fit_metrics(rollouts, rollouts.fitted(moved), None, 0.5)
+    found = fit_metrics(rollouts, rollouts.compute_fit(moved), None, 0.5)
     assert found["target/kl"].item() == pytest.approx(kl, abs=1e-6)
 
 
@@ -186,18 +186,18 @@ def test_the_sum_score_on_long_completions_is_warned_about(tmp_path: Path) -> No
         made.train()
 
 
-def test_groups_without_a_signal_are_warned_about(tmp_path: Path) -> None:
+def test_groups_that_are_not_informative_are_warned_about(tmp_path: Path) -> None:
     def nothing(completions: list[str], **_: Any) -> list[float]:
         return [0.0] * len(completions)
 
     made = tiny_model.trainer(tmp_path, nothing, patience=2, max_steps=2)
-    words = "carried no signal.*nearly all fail, and .* reach the limit of tokens.*easier prompts"
+    words = "most groups were not informative.*nearly all fail, and .* reach the token limit.*easier prompts"
     with pytest.warns(UserWarning, match=words):
         made.train()
 
 
-def test_groups_of_excluded_completions_have_no_signal(tmp_path: Path) -> None:
-    """Every completion is cut short: nothing is solved, and the warning says why."""
+def test_groups_of_excluded_completions_are_not_informative(tmp_path: Path) -> None:
+    """Every completion is truncated: nothing is solved, and the warning says why."""
     made = tiny_model.trainer(
         tmp_path, drop_truncated_completions=True, max_completion_length=1, patience=2, max_steps=2
     )

@@ -17,7 +17,7 @@ from verl.workers.utils.losses import ppo_loss
 
 import tpo
 from tpo.benchmarks import verl as bench
-from tpo.llm.objective_options import chosen
+from tpo.llm.objective_options import build_objective
 from tpo.llm.objective_structure import reduction
 from tpo.llm.verl import plugin  # noqa: F401 - registers the loss
 
@@ -28,7 +28,7 @@ OBJECTIVES = [
 
 
 def made(name, options):
-    return chosen(name, options, 0.0, "")
+    return build_objective(name, options, 0.0, "")
 
 
 def actor_config(**options):

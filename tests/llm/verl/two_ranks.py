@@ -23,7 +23,7 @@ from verl.workers.config import (
 from verl.workers.engine_workers import TrainingWorker
 from verl.workers.utils.losses import ppo_loss
 
-from tpo.llm.objective_options import chosen
+from tpo.llm.objective_options import build_objective
 from tpo.llm.verl.rollouts import Ragged, Rollouts, places
 
 
@@ -96,7 +96,7 @@ def main(rank, folder, port):
     torch.set_num_threads(1)
     cpu_platform.use()
     torch.distributed.init_process_group("gloo")
-    objective = chosen("tpo", {"score": "mean"}, 0.0, "")
+    objective = build_objective("tpo", {"score": "mean"}, 0.0, "")
     found = rows(torch.Generator().manual_seed(0), range(PROMPTS))
     exact = Exact(folder, found, objective)
     stored, keys = with_padding(found)

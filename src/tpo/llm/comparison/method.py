@@ -10,12 +10,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tpo.checks import close_match
-from tpo.llm.objective_options import accepted
-from tpo.llm.runs.recipe import Recipe, typed
+from tpo.llm.objective_options import accepted_options
+from tpo.llm.runs.recipe import Recipe, typed_option
 from tpo.objectives.labels import label
 from tpo.storage.former_names import FORMER_OPTIONS, FORMER_VALUES, current_options
 
-OF_THE_RECIPE = (
+RECIPE_OPTIONS = (
     "score",
     "eta",
     "learning_rate",
@@ -24,24 +24,24 @@ OF_THE_RECIPE = (
     "max_grad_norm",
     "skip_zero_gradient",
 )
-"""Options of a recipe that belong to a method; all others are the same for every method of a comparison."""
+"""Options of a recipe that a method may set; all others are the same for every method of a comparison."""
 
 
 @dataclass(frozen=True)
 class Method:
-    """An objective and the options that are not the comparison's, sorted by name."""
+    """An objective and the options in which it differs from the comparison's recipe, sorted by name."""
 
     objective: str
     options: tuple[tuple[str, Any], ...] = ()
 
     @property
     def name(self) -> str:
-        """As it is written on the command line, the same however its options were ordered or spelled."""
-        return ":".join([self.objective, *(f"{k}={word(v)}" for k, v in self.options)])
+        """As written on the command line; the same name in whatever order and spelling its options came."""
+        return ":".join([self.objective, *(f"{k}={option_text(v)}" for k, v in self.options)])
 
     @property
     def folder(self) -> str:
-        """The name in letters, digits, dots, dashes and underscores."""
+        """The name as a folder name: in letters, digits, dots, dashes and underscores."""
         return re.sub(r"[^A-Za-z0-9._]", "-", self.name)
 
     @property
@@ -54,38 +54,48 @@ class Method:
 
     @property
     def label(self) -> str:
-        """For readers."""
-        return " ".join([label(self.objective), *(f"{k}={word(v)}" for k, v in self.options)])
+        """The name in reports."""
+        return " ".join(
+            [label(self.objective), *(f"{k}={option_text(v)}" for k, v in self.options)]
+        )
 
     def with_option(self, name: str, value: Any) -> Method:
-        """The same with one option more."""
-        return _method(self.objective, {**dict(self.options), name: value})
+        """This method with one more option."""
+        return _checked_method(self.objective, {**dict(self.options), name: value})
 
-    def applied(self, base: Recipe) -> Recipe:
-        """The recipe of a comparison as this method trains it."""
-        given = dict(self.options)
-        own = {name: given.pop(name) for name in OF_THE_RECIPE if name in given}
-        plain = replace(base, score=None, eta=None, objective_options={})
-        return replace(plain, objective=self.objective, objective_options=given, **own)
+    def apply_to(self, shared: Recipe) -> Recipe:
+        """The comparison's shared recipe as this method trains it."""
+        objective_options = dict(self.options)
+        recipe_options = {
+            name: objective_options.pop(name)
+            for name in RECIPE_OPTIONS
+            if name in objective_options
+        }
+        return replace(
+            shared,
+            objective=self.objective,
+            objective_options=objective_options,
+            **{"score": None, "eta": None, **recipe_options},
+        )
 
 
 def method(text: str) -> Method:
     """`OBJECTIVE` or `OBJECTIVE:OPTION=VALUE:...`; a wrong name lists the valid ones."""
     objective, *parts = text.strip().split(":")
-    given: dict[str, Any] = {}
+    options: dict[str, Any] = {}
     for part in parts:
         option, sign, value = part.partition("=")
         if not sign or not value:
             raise ValueError(f"method {text!r} holds {part!r}, expected OPTION=VALUE")
-        if option in given:
+        if option in options:
             raise ValueError(f"method {text!r} holds {option} twice")
-        given[option] = value_of(value)
-    return _method(objective, current_options(given))
+        options[option] = parse_value(value)
+    return _checked_method(objective, current_options(options))
 
 
-def methods(given: str | Sequence[str], least: int = 2) -> tuple[Method, ...]:
-    """Methods, as a list or as text with commas between them; none of them twice."""
-    texts = given.split(",") if isinstance(given, str) else given
+def methods(listed: str | Sequence[str], least: int = 2) -> tuple[Method, ...]:
+    """Methods, from a list or from text with commas between them; none of them twice."""
+    texts = listed.split(",") if isinstance(listed, str) else listed
     found = tuple(method(str(text)) for text in texts if text)
     if len(found) < least:
         names = ", ".join(one.name for one in found)
@@ -93,29 +103,31 @@ def methods(given: str | Sequence[str], least: int = 2) -> tuple[Method, ...]:
             f"compare holds {names or 'nothing'}: give two or more, such as tpo,grpo, "
             "or --tune one, or give it several --seeds"
         )
-    for what in ("name", "folder"):
-        name, times = Counter(getattr(one, what) for one in found).most_common(1)[0]
+    for attribute in ("name", "folder"):
+        name, times = Counter(getattr(one, attribute) for one in found).most_common(1)[0]
         if times > 1:
             raise ValueError(f"compare holds {name} {times} times: give each method once")
     return found
 
 
-def _method(objective: str, given: dict[str, Any]) -> Method:
-    own = [name for name in accepted(objective) if name not in OF_THE_RECIPE]
-    missing = {"score", "eta"} - {*accepted(objective)}
-    shared = [name for name in OF_THE_RECIPE if name not in missing]
-    for name in given:
-        if name not in own + shared:
-            hint = close_match(name, own + shared)
+def _checked_method(objective: str, options: dict[str, Any]) -> Method:
+    """A method whose options exist, in the type that they have in a recipe."""
+    accepted = accepted_options(objective)
+    of_objective = [name for name in accepted if name not in RECIPE_OPTIONS]
+    missing = {"score", "eta"} - {*accepted}
+    of_recipe = [name for name in RECIPE_OPTIONS if name not in missing]
+    for name in options:
+        if name not in of_objective + of_recipe:
+            hint = close_match(name, of_objective + of_recipe)
             raise ValueError(
                 f"objective {objective!r} has no option {name!r}.{hint} "
-                f"Options: {', '.join([*shared, *own])}"
+                f"Options: {', '.join([*of_recipe, *of_objective])}"
             )
-    values = {k: typed(k, v) if k in OF_THE_RECIPE else v for k, v in given.items()}
+    values = {k: typed_option(k, v) if k in RECIPE_OPTIONS else v for k, v in options.items()}
     return Method(objective, tuple(sorted(values.items())))
 
 
-def value_of(text: str) -> Any:
+def parse_value(text: str) -> Any:
     """A number, true or false, or text."""
     for read in (json.loads, float):
         try:
@@ -125,6 +137,6 @@ def value_of(text: str) -> Any:
     return text
 
 
-def word(value: Any) -> str:
-    """What `value_of` reads as this value."""
+def option_text(value: Any) -> str:
+    """The text that `parse_value` reads as this value."""
     return value if isinstance(value, str) else json.dumps(value)

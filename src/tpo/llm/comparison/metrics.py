@@ -1,4 +1,4 @@
-"""Where each method of a comparison stands: its numbers seed by seed, and against GRPO's."""
+"""Metrics of the methods of a comparison: per seed, and relative to GRPO's."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ import numpy as np
 
 from tpo.llm.comparison.method import Method
 from tpo.llm.comparison.plan import Plan
-from tpo.llm.comparison.run_log import Record, Records, curve
+from tpo.llm.comparison.run_log import RunLog, RunLogs, curve
 from tpo.stats.curves import first_reach, goal, tail
 from tpo.stats.intervals import interval, iqm
 from tpo.stats.verdicts import Claim, MethodResult, verdict
 
 BASELINE = "grpo"
-"""The objective that others are held against, with the options that serve it best."""
-SHARE = 0.9
-"""Of the way from the start to the baseline's final accuracy, if that is higher: where methods are timed."""
+"""The objective that others are compared with, with the options that serve it best."""
+GOAL_SHARE = 0.9
+"""Methods are timed to this share of the way from the baseline's start to its final accuracy, if higher."""
 ROLLOUTS, ERROR = "rollouts", "held-out error"
 """Metrics of verdicts, as `tpo.stats.verdicts` calls them."""
 
 
 @dataclass(frozen=True)
-class Standing:
-    """One method: metrics [seeds], NaN where a run has none.
+class MethodMetrics:
+    """The metrics of one method, each [seeds], NaN where a run has none.
 
-    `threshold` is the accuracy on held-out samples that methods are timed to; `rollouts` says when the mean
-    over seeds reaches it, `ratio` what part that is of the baseline's. None where never, or without a baseline.
+    `threshold` is the accuracy on held-out samples that methods are timed to. `rollouts` says when the mean
+    over seeds reaches it, and `ratio` divides that by the baseline's. None where never, or without a baseline.
     """
 
     method: Method
@@ -38,7 +38,7 @@ class Standing:
     ratio: float | None = None
     baseline: bool = False
 
-    def plain(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """As the summary holds it."""
         reached = int(np.isfinite(self.values[ROLLOUTS]).sum())
         return {
@@ -53,78 +53,79 @@ class Standing:
         }
 
 
-def standings(found: Records) -> list[Standing]:
-    """Every method, as far as its runs are complete."""
-    complete = {m: [r for r in group if r.result is not None] for m, group in found.items()}
+def method_metrics(run_logs: RunLogs) -> list[MethodMetrics]:
+    """The metrics of every method, from its complete runs."""
+    complete = {m: [log for log in logs if log.result is not None] for m, logs in run_logs.items()}
     best = _baseline(complete)
-    threshold = goal(_accuracy(complete[best]), SHARE) if best else None
-    baseline = _reached(complete[best], threshold) if best else None
-    standing = []
-    for method, group in found.items():
-        own = _reached(complete[method], threshold)
-        ratio = own / baseline if own is not None and baseline else None
-        seeds = [_metrics(one, threshold) for one in group]
+    threshold = goal(_accuracy(complete[best]), GOAL_SHARE) if best else None
+    baseline_rollouts = _rollouts_to(threshold, complete[best]) if best else None
+    metrics = []
+    for method, logs in run_logs.items():
+        rollouts = _rollouts_to(threshold, complete[method])
+        ratio = rollouts / baseline_rollouts if rollouts is not None and baseline_rollouts else None
+        seeds = [_run_metrics(log, threshold) for log in logs]
         names = list(dict.fromkeys(name for seed in seeds for name in seed)) or [ROLLOUTS]
         values = {name: np.array([seed.get(name, np.nan) for seed in seeds]) for name in names}
-        standing.append(Standing(method, values, threshold, own, ratio, method == best))
-    return standing
+        metrics.append(MethodMetrics(method, values, threshold, rollouts, ratio, method == best))
+    return metrics
 
 
-def _baseline(complete: dict[Method, list[Record]]) -> Method | None:
-    """GRPO with the options that end best, in the mean over seeds; None where none is complete."""
-    known = [method for method, group in complete.items() if group and method.objective == BASELINE]
+def _baseline(complete: dict[Method, list[RunLog]]) -> Method | None:
+    """GRPO with the options of the best final accuracy, as the mean over seeds; None where none is complete."""
+    known = [method for method, logs in complete.items() if logs and method.objective == BASELINE]
     return max(known, key=lambda method: _accuracy(complete[method])[-1], default=None)
 
 
-def _accuracy(group: Sequence[Record]) -> np.ndarray:
-    """The mean accuracy of held-out samples over these runs, evaluation by evaluation."""
-    return np.mean([[row["sampled"] for row in one.evaluations] for one in group], axis=0)
+def _accuracy(logs: Sequence[RunLog]) -> np.ndarray:
+    """[evaluations] the accuracy of held-out samples, the mean over these runs."""
+    return np.mean([[row["sampled"] for row in log.evaluations] for log in logs], axis=0)
 
 
-def _reached(group: Sequence[Record], threshold: float | None) -> float | None:
+def _rollouts_to(threshold: float | None, logs: Sequence[RunLog]) -> float | None:
     """Rollouts until the mean accuracy of these runs, on held-out samples, reaches the threshold."""
-    if not group or threshold is None:
+    if not logs or threshold is None:
         return None
-    return first_reach(group[0].rollouts, _accuracy(group), threshold)
+    return first_reach(logs[0].rollouts, _accuracy(logs), threshold)
 
 
-def _metrics(one: Record, threshold: float | None) -> dict[str, float]:
-    """The numbers of a run that is complete."""
-    if one.result is None:
+def _run_metrics(log: RunLog, threshold: float | None) -> dict[str, float]:
+    """The metrics of a complete run; of any other, none."""
+    if log.result is None:
         return {}
-    recipe, last = one.run.recipe, one.evaluations[-1]
+    recipe, last = log.run.recipe, log.evaluations[-1]
     reward, entropy, flat = (
-        curve(one.log, measure, recipe) for measure in ("reward", "entropy", "groups/zero_variance")
+        curve(log.rows, measure, recipe)
+        for measure in ("reward", "entropy", "groups/zero_variance")
     )
-    reached = _reached([one], threshold)
-    memory = one.result.get("peak_memory")
-    found = {
+    rollouts = _rollouts_to(threshold, [log])
+    memory, clipped = log.result.get("peak_memory"), log.clipped_share
+    metrics = {
         "final accuracy %": 100 * last["greedy"],
         "final sampled accuracy %": 100 * last["sampled"],
-        "mean sampled accuracy %": 100 * one.mean_accuracy,
+        "mean sampled accuracy %": 100 * log.mean_accuracy,
         f"pass@{recipe.eval_samples} %": 100 * last["pass_at_k"],
         "train score": float(np.nanmean(reward[-100:])),
         "final entropy": float(tail(entropy[None])[0]),
         "informative groups %": 100 * (1 - float(np.nanmean(flat))),
-        "clipped steps %": None if one.clipped is None else 100 * one.clipped,
+        "clipped steps %": None if clipped is None else 100 * clipped,
         "KL from the start": last.get("kl"),
-        "seconds per step": one.result["seconds_per_step"].get("step"),
+        "seconds per step": log.result["seconds_per_step"].get("step"),
         "peak memory GB": None if memory is None else memory / 1e9,
-        ROLLOUTS: np.inf if reached is None else reached,
+        ROLLOUTS: np.inf if rollouts is None else rollouts,
     }
-    return {name: value for name, value in found.items() if value is not None}
+    return {name: value for name, value in metrics.items() if value is not None}
 
 
-def rows(one: Standing) -> list[dict[str, Any]]:
-    """The lines of the report's table, a metric each; seeds that never reach the threshold are left out."""
-    found = []
-    for name, values in one.values.items():
+def table_rows(metrics: MethodMetrics) -> list[dict[str, Any]]:
+    """Rows of the report's table, one per metric; seeds that never reach the threshold are left out."""
+    rows = []
+    for name, values in metrics.values.items():
         if name == ROLLOUTS:
-            if one.threshold is None:
+            if metrics.threshold is None:
                 continue
-            name = f"rollouts to {one.threshold:.1%} if reached"
-        found.append(_row(one.method.name, name, values[np.isfinite(values)]))
-    return found
+            name = f"rollouts to {metrics.threshold:.1%} if reached"
+        rows.append(_row(metrics.method.name, name, values[np.isfinite(values)]))
+    return rows
 
 
 def _row(method: str, metric: str, values: np.ndarray) -> dict[str, Any]:
@@ -143,36 +144,36 @@ def _row(method: str, metric: str, values: np.ndarray) -> dict[str, Any]:
     }
 
 
-def verdicts(plan: Plan, standing: Sequence[Standing]) -> list[dict[str, str]]:
-    """Each method against the baseline: fewer rollouts to the threshold, a lower error in the end."""
-    baseline = next((one for one in standing if one.baseline), None)
+def verdicts(plan: Plan, metrics: Sequence[MethodMetrics]) -> list[dict[str, str]]:
+    """Each method against the baseline: fewer rollouts to the threshold, a lower final error."""
+    baseline = next((one for one in metrics if one.baseline), None)
     if baseline is None:
         return []
-    outcomes = [_outcome(plan, one) for one in standing]
-    name = baseline.method.label
+    outcomes = [_outcome(plan, one) for one in metrics]
     found = []
-    for one in standing:
+    for one in metrics:
         if one is baseline:
             continue
-        words = {}
+        claims = {}
         if one.threshold is not None:
-            words[ROLLOUTS] = (
+            claims[ROLLOUTS] = (
                 f"reaches {one.threshold:.1%} of held-out samples with fewer rollouts, seed by seed,"
             )
-        words[ERROR] = "ends with a lower error of held-out samples"
+        claims[ERROR] = "ends with a lower error of held-out samples"
         rival = (baseline.method.name,)
-        for metric, does in words.items():
-            text = f"{one.method.label} {does} than {name}"
+        for metric, does in claims.items():
+            text = f"{one.method.label} {does} than {baseline.method.label}"
             found.append(verdict(Claim(text, one.method.name, than=rival, metric=metric), outcomes))
     return found
 
 
-def _outcome(plan: Plan, one: Standing) -> MethodResult:
-    """A seed that never reaches the threshold counts with a rollout batch more than the budget."""
+def _outcome(plan: Plan, metrics: MethodMetrics) -> MethodResult:
+    """A seed that never reaches the threshold counts with the budget and one more rollout batch."""
     recipe = plan.recipe
     never = (recipe.batches + 1) * recipe.prompts * recipe.group_size
-    accuracy = one.values.get("final sampled accuracy %", np.full(plan.seeds, np.nan))
-    rollouts = np.where(np.isinf(one.values[ROLLOUTS]), never, one.values[ROLLOUTS])
-    known = {ERROR: 1 - accuracy / 100, ROLLOUTS: rollouts}
+    accuracy = metrics.values.get("final sampled accuracy %", np.full(plan.seeds, np.nan))
+    reached = metrics.values[ROLLOUTS]
+    known = {ERROR: 1 - accuracy / 100, ROLLOUTS: np.where(np.isinf(reached), never, reached)}
     done = not np.isnan(accuracy).any()
-    return MethodResult({}, one.method.name, one.method.label, done, lambda metric: known[metric])
+    method = metrics.method
+    return MethodResult({}, method.name, method.label, done, lambda metric: known[metric])

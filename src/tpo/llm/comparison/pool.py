@@ -1,4 +1,4 @@
-"""Runs of a comparison in several processes: whoever is free takes the next, and none takes another with it."""
+"""Train the runs of a comparison: one after another in this process, or several at a time in processes."""
 
 from __future__ import annotations
 
@@ -12,89 +12,118 @@ from pathlib import Path
 from typing import Any
 
 from tpo.llm.comparison.plan import Run
-from tpo.llm.comparison.run_log import Record
+from tpo.llm.comparison.run_log import RunLog
 from tpo.llm.runs.artifacts import read_lines
 from tpo.llm.runs.recipe import Recipe
 from tpo.processes import Failed, Lost, ProcessWorker, answered, first_ready
 from tpo.storage.files import write_json
 
-TALK = 60.0
-"""Seconds between two lines about what is under way."""
+STATUS_INTERVAL = 60.0
+"""Seconds between two lines about the runs under way."""
 
-NO_MEMORY = ("out of memory", "STATUS_ALLOC_FAILED", "CUBLAS_STATUS_NOT_INITIALIZED")
+OUT_OF_MEMORY = ("out of memory", "STATUS_ALLOC_FAILED", "CUBLAS_STATUS_NOT_INITIALIZED")
 """What libraries say when a GPU is full."""
 
-Then = Callable[[Run], Sequence[Run]]
-"""Told of each run that ended; what is to be run now that it has."""
+OnEnd = Callable[[Run], Sequence[Run]]
+"""Called with each run that ended; returns the runs that can start now."""
 
 
-def in_turn(runs: Sequence[Run], base: Path, then: Then) -> None:
-    """One after another, in this process; a run that raises ends them, unless it is one of tuning."""
+def run_in_turn(runs: Sequence[Run], base: Path, on_end: OnEnd) -> None:
+    """One after another, in this process; a run that raises stops them all, unless it is a tuning run."""
     waiting = deque(runs)
     while waiting:
         run = waiting.popleft()
-        if run.trial:
-            answer = answered(trained, (run.recipe, base))
+        if run.is_tuning:
+            answer = answered(train_or_resume, (run.recipe, base))
             if isinstance(answer, Failed):
-                _note_failure(run, answer)
+                _write_failure(run, answer)
         else:
-            trained(run.recipe, base)
-        waiting.extend(then(run))
+            train_or_resume(run.recipe, base)
+        waiting.extend(on_end(run))
 
 
-def in_processes(runs: Sequence[Run], base: Path, then: Then, workers: int) -> None:
-    """So many at a time; a run that raises or whose process dies leaves failed.json, and the others go on.
+def run_in_processes(runs: Sequence[Run], base: Path, on_end: OnEnd, workers: int) -> None:
+    """Several at a time, each in a process of its own.
 
-    A run that finds no memory beside others is tried again, with one fewer at a time than they were; those that
-    fail with it, before its memory is free, lower the number no further. Two runs that end together may both
-    ask for what follows them: it is run once.
+    A run that raises or whose process dies leaves failed.json, and the others continue. A run that finds no
+    memory beside others is tried again, with one fewer at a time than there were. Others that fail for the same
+    reason, before its memory is free, do not lower the number again. Two runs that end together may both ask
+    for the same next run: it is trained once.
     """
-    waiting, ended = deque(runs), 0
-    known = {run.folder for run in runs}
-    busy: dict[ProcessWorker, Run] = {}
-    crowd: dict[ProcessWorker, int] = {}  # the most that ran at a time while its run did
-    idle: list[ProcessWorker] = []
+    pool = _Pool(runs, base, on_end, workers)
     try:
-        while waiting or busy:
-            while waiting and len(busy) < workers:
-                run = waiting.popleft()
-                worker = idle.pop() if idle else ProcessWorker(Trainee, workers)
-                worker.send("train", run.recipe, base)
-                busy[worker], crowd[worker] = run, 1
-            crowd |= {worker: max(crowd[worker], len(busy)) for worker in busy}
-            ready = first_ready(list(busy), TALK)
-            if ready is None:
-                _say(f"under way: {'; '.join(map(_progress, busy.values()))}")
-                continue
-            answer, run = ready.receive(), busy.pop(ready)
-            if isinstance(answer, (Lost, Failed)):
-                ready.end()  # memory of the device may be lost with the run
-            if crowd[ready] > 1 and isinstance(answer, Failed) and no_memory(reason(answer)):
-                workers = min(workers, crowd[ready] - 1)
-                waiting.appendleft(run)
-                _say(f"{run.title}: no memory left; {workers} at a time from now on, and it again")
-                continue
-            ended += 1
-            if isinstance(answer, (Lost, Failed)):
-                _note_failure(run, answer)
-                words = f"failed, {reason(answer)}"
-            else:
-                idle.append(ready)
-                words = "; ".join([_standing(answer), *Record.read(run).troubles])
-            following = [one for one in then(run) if one.folder not in known]
-            known |= {one.folder for one in following}
-            waiting.extend(following)
-            _say(f"{ended} of {ended + len(busy) + len(waiting)}: {run.title}: {words}")
+        pool.run()
     finally:
-        for worker in (*busy, *idle):
+        pool.end()
+
+
+class _Pool:
+    """Runs that wait, and worker processes, each busy with a run or idle."""
+
+    def __init__(self, runs: Sequence[Run], base: Path, on_end: OnEnd, workers: int) -> None:
+        self.base, self.on_end, self.workers = base, on_end, workers
+        self.waiting = deque(runs)
+        self.known = {run.folder for run in runs}
+        self.ended = 0
+        self.busy: dict[ProcessWorker, Run] = {}
+        self.most_busy: dict[ProcessWorker, int] = {}
+        """the largest number of busy workers while a worker's run was trained"""
+        self.idle: list[ProcessWorker] = []
+
+    def run(self) -> None:
+        while self.waiting or self.busy:
+            self._start_runs()
+            worker = first_ready(list(self.busy), STATUS_INTERVAL)
+            if worker is None:
+                _print_status(f"under way: {'; '.join(map(_progress, self.busy.values()))}")
+            else:
+                self._receive(worker)
+
+    def end(self) -> None:
+        for worker in (*self.busy, *self.idle):
             worker.end()
 
+    def _start_runs(self) -> None:
+        while self.waiting and len(self.busy) < self.workers:
+            run = self.waiting.popleft()
+            worker = self.idle.pop() if self.idle else ProcessWorker(TrainingWorker, self.workers)
+            worker.send("train", run.recipe, self.base)
+            self.busy[worker], self.most_busy[worker] = run, 1
+        for worker in self.busy:
+            self.most_busy[worker] = max(self.most_busy[worker], len(self.busy))
 
-class Trainee:
-    """What a worker does: one run after another, with libraries that it imports once."""
+    def _receive(self, worker: ProcessWorker) -> None:
+        """The result of a worker's run; or its failure, after which the run may be tried again."""
+        answer, run = worker.receive(), self.busy.pop(worker)
+        beside_others = self.most_busy[worker] > 1
+        if isinstance(answer, (Lost, Failed)):
+            worker.end()  # memory of the device may be lost with the run
+        if beside_others and isinstance(answer, Failed) and is_out_of_memory(reason(answer)):
+            self.workers = min(self.workers, self.most_busy[worker] - 1)
+            self.waiting.appendleft(run)
+            _print_status(
+                f"{run.title}: no memory left; {self.workers} at a time from now on, and it again"
+            )
+            return
+        self.ended += 1
+        if isinstance(answer, (Lost, Failed)):
+            _write_failure(run, answer)
+            outcome = f"failed, {reason(answer)}"
+        else:
+            self.idle.append(worker)
+            outcome = "; ".join([_final_accuracy(answer), *RunLog.read(run).problems])
+        following = [one for one in self.on_end(run) if one.folder not in self.known]
+        self.known |= {one.folder for one in following}
+        self.waiting.extend(following)
+        total = self.ended + len(self.busy) + len(self.waiting)
+        _print_status(f"{self.ended} of {total}: {run.title}: {outcome}")
+
+
+class TrainingWorker:
+    """What a worker process does: it trains one run after another, and imports libraries once."""
 
     def __init__(self, workers: int) -> None:
-        """With its share of the machine's cores."""
+        """Take its share of the machine's cores."""
         os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
         import torch
         from transformers.utils import logging
@@ -108,11 +137,11 @@ class Trainee:
     def train(self, recipe: Recipe, base: Path) -> dict[str, Any]:
         """One run; what it prints goes to output.txt in its folder."""
         with _printing_to(Path(recipe.out) / "output.txt"):
-            return trained(recipe, base, quiet=True)
+            return train_or_resume(recipe, base, quiet=True)
 
 
-def trained(recipe: Recipe, base: Path, quiet: bool = False) -> dict[str, Any]:
-    """Train, or go on; then give back what the run held on the device."""
+def train_or_resume(recipe: Recipe, base: Path, quiet: bool = False) -> dict[str, Any]:
+    """Train, or resume; then free the run's memory on the device."""
     import torch
 
     from tpo.llm.runs.train import train
@@ -124,25 +153,24 @@ def trained(recipe: Recipe, base: Path, quiet: bool = False) -> dict[str, Any]:
         torch.cuda.empty_cache()
 
 
-def no_memory(error: str) -> bool:
+def is_out_of_memory(error: str) -> bool:
     """Whether an error says that the device was full."""
-    return any(words in error for words in NO_MEMORY)
+    return any(text in error for text in OUT_OF_MEMORY)
 
 
-def reason(found: Lost | Failed) -> str:
-    """Why a run failed, in a line."""
-    if isinstance(found, Lost):
-        return f"its process died ({found.why})"
-    return f"{found.kind}: {found.message}"
+def reason(failure: Lost | Failed) -> str:
+    """Why a run failed, in one line."""
+    if isinstance(failure, Lost):
+        return f"its process died ({failure.why})"
+    return f"{failure.kind}: {failure.message}"
 
 
-def _note_failure(run: Run, found: Lost | Failed) -> None:
-    kind, trace = ("Lost", "") if isinstance(found, Lost) else (found.kind, found.trace)
-    noted = {"error": reason(found), "kind": kind, "trace": trace}
-    write_json(run.folder / "failed.json", noted)
+def _write_failure(run: Run, failure: Lost | Failed) -> None:
+    kind, trace = ("Lost", "") if isinstance(failure, Lost) else (failure.kind, failure.trace)
+    write_json(run.folder / "failed.json", {"error": reason(failure), "kind": kind, "trace": trace})
 
 
-def _standing(result: dict[str, Any]) -> str:
+def _final_accuracy(result: dict[str, Any]) -> str:
     last = result["evaluations"][-1]
     return f"sampled {last['sampled']:.1%}, greedy {last['greedy']:.1%}, {result['seconds']:.0f} s"
 
@@ -152,25 +180,25 @@ def _progress(run: Run) -> str:
     return f"{run.title} step {rows[-1]['step'] if rows else 0}/{run.recipe.steps}"
 
 
-def _say(line: str) -> None:
+def _print_status(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
 
 @contextlib.contextmanager
 def _printing_to(path: Path) -> Iterator[None]:
-    """What this process and those that it starts print goes to a file."""
+    """Append to a file what this process and those that it starts print."""
     path.parent.mkdir(parents=True, exist_ok=True)
     sys.stdout.flush()
     sys.stderr.flush()
-    before = [os.dup(1), os.dup(2)]
+    terminal = [os.dup(1), os.dup(2)]
     with open(path, "ab") as file:
-        for place in (1, 2):
-            os.dup2(file.fileno(), place)
+        for descriptor in (1, 2):
+            os.dup2(file.fileno(), descriptor)
     try:
         yield
     finally:
         sys.stdout.flush()
         sys.stderr.flush()
-        for place, usual in zip((1, 2), before, strict=True):
-            os.dup2(usual, place)
-            os.close(usual)
+        for descriptor, copy in zip((1, 2), terminal, strict=True):
+            os.dup2(copy, descriptor)
+            os.close(copy)

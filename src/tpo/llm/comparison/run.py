@@ -1,8 +1,8 @@
-"""Several methods on the same prompts and seeds, and their comparison as plain files.
+"""Train several methods on the same prompts and seeds, and keep their comparison as plain files.
 
-DIR/comparison.json      what is compared, and the summary in the report's schema
-DIR/curves.npz           METHOD/MEASURE [seeds, rollout batches] for the measures of `outcome.MEASURES`
-DIR/tuning               runs that tuning tried, and tuning.json what it found
+DIR/comparison.json      the plan, and the summary in the report's schema
+DIR/curves.npz           METHOD/MEASURE [seeds, rollout batches] for each of `run_log.MEASURES`
+DIR/tuning               the tuning runs; tuning.json beside it has the values that they chose
 DIR/METHOD-seedN         each run, as `train` leaves it; failed.json says why one is not complete
 """
 
@@ -22,70 +22,75 @@ from tpo.llm.runs.launch import is_main, processes
 from tpo.storage.files import write_json
 
 
-def compare(plan: Plan, at_a_time: int = 1, resume: bool = False) -> dict[str, Any]:
+def compare(plan: Plan, workers: int = 1, resume: bool = False) -> dict[str, Any]:
     """Train every method with every seed; return the summary.
 
-    Runs that are complete are not repeated, so the same call goes on where it stopped; with `resume` there may
-    be more seeds or methods than before. With several `at_a_time`, each in a process of its own, a run that
-    fails is told in the summary; alone, it raises.
+    Complete runs are not repeated, so the same call with `resume` continues an interrupted comparison; it may
+    then ask for more seeds or methods than before. With several `workers`, each run is trained in a process of
+    its own, and the summary names a run that failed. With one worker, a run that fails raises.
     """
-    if at_a_time < 1:
-        raise ValueError(f"workers is {at_a_time}, expected at least 1")
-    if at_a_time > 1 and processes() > 1:
+    if workers < 1:
+        raise ValueError(f"workers is {workers}, expected at least 1")
+    if workers > 1 and processes() > 1:
         raise ValueError(
-            f"workers is {at_a_time} under torchrun, which spreads one run over {processes()} processes: "
+            f"workers is {workers} under torchrun, which spreads one run over {processes()} processes: "
             "start one process, or leave workers out"
         )
     plan.check()
-    if left := check_comparison(plan, resume):
+    if left_out := check_comparison(plan, resume):
         print(
-            f"{plan.folder} also holds {', '.join(left)}: left out of the summary", file=sys.stderr
+            f"{plan.folder} also holds {', '.join(left_out)}: left out of the summary",
+            file=sys.stderr,
         )
     folder, base = plan.folder, plan.folder / "base"
-    if at_a_time > 1:
-        models.prepared(plan.recipe.model, base)  # once, before they all want it
+    if workers > 1:
+        models.local_copy(plan.recipe.model, base)  # once, before all workers need it
     if is_main():
-        write_json(folder / "comparison.json", {"plan": plan.plain()})
+        write_json(folder / "comparison.json", {"plan": plan.to_dict()})
 
-    def then(run: Run) -> Sequence[Run]:
+    def on_end(run: Run) -> Sequence[Run]:
         if is_main():
             write_curves(plan)
-        return _after(plan, run)
+        return _runs_after(plan, run)
 
-    if at_a_time == 1:
-        pool.in_turn(_first(plan), base, then)
+    if workers == 1:
+        pool.run_in_turn(_first_runs(plan), base, on_end)
     else:
-        pool.in_processes(_first(plan), base, then, at_a_time)
+        pool.run_in_processes(_first_runs(plan), base, on_end, workers)
     found = summary(folder)
     if is_main():
-        write_json(folder / "comparison.json", {"plan": plan.plain(), "summary": found})
+        write_json(folder / "comparison.json", {"plan": plan.to_dict(), "summary": found})
     return found
 
 
-def _first(plan: Plan) -> list[Run]:
-    """What is to be tuned, and the reported runs of what needs no tuning or is tuned; seed by seed."""
-    ready = tuning_results.settled(plan)
-    waiting = [method for method in plan.methods if method not in ready]
-    tried = _missing([run for method in waiting for run in tuning_results.trials(plan, method)])
-    done = [method for method in waiting if tuning_results.settle(plan, method)]
-    return tried + _reported(plan, [m for m in plan.methods if m in ready or m in done])
+def _first_runs(plan: Plan) -> list[Run]:
+    """The tuning runs, and the reported runs of methods that need no tuning or are tuned; seed by seed."""
+    tuned = tuning_results.tuned_methods(plan)
+    untuned = [method for method in plan.methods if method not in tuned]
+    tuning = _incomplete(
+        [run for method in untuned for run in tuning_results.tuning_runs(plan, method)]
+    )
+    just_tuned = [method for method in untuned if tuning_results.choose_value(plan, method)]
+    return tuning + _reported_runs(plan, [m for m in plan.methods if m in tuned or m in just_tuned])
 
 
-def _after(plan: Plan, run: Run) -> list[Run]:
-    """The reported runs of a method, where all that its tuning waited for has ended."""
-    if plan.tuning is None or not run.trial:
+def _runs_after(plan: Plan, run: Run) -> list[Run]:
+    """The reported runs of a method, if this was the last of its tuning runs."""
+    if plan.tuning is None or not run.is_tuning:
         return []
-    method = next(m for m in plan.methods if run.method in plan.tuning.tried(m))
-    return _reported(plan, [method]) if tuning_results.settle(plan, method) else []
+    method = next(m for m in plan.methods if run.method in plan.tuning.variants(m))
+    return _reported_runs(plan, [method]) if tuning_results.choose_value(plan, method) else []
 
 
-def _reported(plan: Plan, methods: Sequence[Method]) -> list[Run]:
-    own = tuning_results.settled(plan)
-    return _missing([plan.run(m, seed, own[m]) for seed in plan.reported for m in methods])
+def _reported_runs(plan: Plan, methods: Sequence[Method]) -> list[Run]:
+    tuned = tuning_results.tuned_methods(plan)
+    return _incomplete(
+        [plan.run(m, seed, tuned[m]) for seed in plan.reported_seeds for m in methods]
+    )
 
 
-def _missing(runs: Sequence[Run]) -> list[Run]:
-    """Those that are not complete; why they were not the last time is forgotten."""
+def _incomplete(runs: Sequence[Run]) -> list[Run]:
+    """Those that are not complete; the failures of earlier attempts are removed."""
     found = [run for run in runs if not (run.folder / "result.json").exists()]
     for run in found:
         (run.folder / "failed.json").unlink(missing_ok=True)

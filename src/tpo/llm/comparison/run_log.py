@@ -1,4 +1,4 @@
-"""What the runs of a comparison left, and their logs as curves over rollout batches."""
+"""What the runs of a comparison wrote, and their logs as curves over rollout batches."""
 
 from __future__ import annotations
 
@@ -14,26 +14,28 @@ from tpo.llm.runs.recipe import Recipe
 from tpo.storage.files import read_json
 
 MEASURES = ("reward", "entropy", "completions/mean_length", "groups/zero_variance")
-"""Curves of the log."""
-QUIET_END = 0.1
+"""Metrics of log.jsonl that are kept as curves."""
+UNINFORMATIVE_END = 0.1
 """A run is named if it ends with more than this share of its rollout batches without an informative group."""
 
 
-class Record(NamedTuple):
-    """What a run left so far."""
+class RunLog(NamedTuple):
+    """What a run has written so far."""
 
     run: Run
-    log: list[dict[str, Any]]
+    rows: list[dict[str, Any]]
+    """of log.jsonl, one per optimiser step"""
     evaluations: list[dict[str, Any]]
     result: dict[str, Any] | None
+    """of a complete run"""
     error: str | None
-    """why it failed, where it did"""
-    kind: str | None
-    """the error's class, or Lost"""
+    """why it failed, if it did"""
+    error_kind: str | None
+    """the error's class, or Lost if the process died"""
 
     @classmethod
-    def read(cls, run: Run) -> Record:
-        """From its folder."""
+    def read(cls, run: Run) -> RunLog:
+        """From the run's folder."""
         failed, result = (read_json(run.folder / f"{name}.json") for name in ("failed", "result"))
         return cls(
             run,
@@ -50,43 +52,43 @@ class Record(NamedTuple):
         return float(np.mean([row["sampled"] for row in self.evaluations]))
 
     @property
-    def learned(self) -> bool:
-        """Whether it was better over its evaluations than before the first step."""
+    def improved(self) -> bool:
+        """Whether the mean over its evaluations is above the accuracy before the first step."""
         return self.mean_accuracy > self.evaluations[0]["sampled"]
 
     @property
-    def clipped(self) -> float | None:
-        """Share of logged steps whose gradient was cut to `max_grad_norm` (0: never); None: none is logged."""
-        longest = self.run.recipe.max_grad_norm or np.inf
-        lengths = np.array([x for row in self.log if (x := row.get("grad_norm")) is not None])
-        return float(np.mean(np.isfinite(lengths) & (lengths > longest))) if len(lengths) else None
+    def clipped_share(self) -> float | None:
+        """Share of logged steps whose gradient was clipped by `max_grad_norm`; None if no norm is logged."""
+        bound = self.run.recipe.max_grad_norm or np.inf
+        norms = np.array([x for row in self.rows if (x := row.get("grad_norm")) is not None])
+        return float(np.mean(np.isfinite(norms) & (norms > bound))) if len(norms) else None
 
     @property
-    def troubles(self) -> list[str]:
-        """What a reader of its numbers should know of steps, of scores, and of how it ended."""
-        skipped = sum(row.get("skipped_steps") or 0.0 for row in self.log)
-        unscored = [x for row in self.log if (x := row.get("reward_failures")) is not None]
+    def problems(self) -> list[str]:
+        """What a reader of its numbers should know: skipped steps, missing scores, and how the run ended."""
+        skipped = sum(row.get("skipped_steps") or 0.0 for row in self.rows)
+        unscored = [x for row in self.rows if (x := row.get("reward_failures")) is not None]
         held_out = sum(row.get("failures", 0) for row in self.evaluations)
-        batches, silent = self.run.recipe.batches, self.uninformative_batches
-        told = {
-            f"{skipped:.0f} of {len(self.log)} steps skipped, their gradient not finite": skipped,
+        batches, uninformative = self.run.recipe.batches, self.uninformative_at_end
+        problems = {
+            f"{skipped:.0f} of {len(self.rows)} steps skipped, their gradient not finite": skipped,
             f"{np.mean(unscored or [0.0]):.2%} of completions not scored": sum(unscored),
             f"{held_out} held-out completions not scored, which count as not solved": held_out,
-            f"no informative group in the last {silent} of {batches} rollout batches": (
-                silent > QUIET_END * batches
+            f"no informative group in the last {uninformative} of {batches} rollout batches": (
+                uninformative > UNINFORMATIVE_END * batches
             ),
         }
-        return [words for words, number in told.items() if number]
+        return [text for text, occurred in problems.items() if occurred]
 
     @property
-    def uninformative_batches(self) -> int:
-        """Rollout batches up to the last, without a break, without an informative group and not all solved."""
+    def uninformative_at_end(self) -> int:
+        """Consecutive rollout batches, up to the last, without an informative group and not mostly solved."""
         flat, solved = (
-            curve(self.log, f"groups/{name}", self.run.recipe)
+            curve(self.rows, f"groups/{name}", self.run.recipe)
             for name in ("zero_variance", "all_pass")
         )
-        silent = (flat == 1) & ~(solved > 0.5)
-        return len(silent) if silent.all() else int(np.argmin(silent[::-1]))
+        uninformative = (flat == 1) & ~(solved > 0.5)
+        return len(flat) if uninformative.all() else int(np.argmin(uninformative[::-1]))
 
     @property
     def rollouts(self) -> np.ndarray:
@@ -96,23 +98,23 @@ class Record(NamedTuple):
         return batches * recipe.prompts * recipe.group_size
 
 
-Records = Mapping[Method, Sequence[Record]]
+RunLogs = Mapping[Method, Sequence[RunLog]]
 """Every seed of every method."""
 
 
-def curve(log: Sequence[Mapping[str, Any]], measure: str, recipe: Recipe) -> np.ndarray:
-    """[rollout batches] a measure, the mean over the passes that have it.
+def curve(rows: Sequence[Mapping[str, Any]], measure: str, recipe: Recipe) -> np.ndarray:
+    """[rollout batches] a metric of log.jsonl, the mean over the epochs of a batch that log it.
 
-    Where a batch has none the last one stands; NaN before the first and after the last step.
+    A batch without it takes the value of the batch before; NaN before the first value and after the last step.
     """
-    found: list[list[float]] = [[] for _ in range(recipe.batches)]
-    for row in log:
+    logged: list[list[float]] = [[] for _ in range(recipe.batches)]
+    for row in rows:
         batch = (row["step"] - 1) // recipe.epochs
         if isinstance(row.get(measure), (int, float)) and 0 <= batch < recipe.batches:
-            found[batch].append(row[measure])
-    values = np.array([np.mean(x) if x else np.nan for x in found])
-    reached = -(-log[-1]["step"] // recipe.epochs) if log else 0
-    for i in range(1, min(reached, recipe.batches)):
+            logged[batch].append(row[measure])
+    values = np.array([np.mean(x) if x else np.nan for x in logged])
+    begun = -(-rows[-1]["step"] // recipe.epochs) if rows else 0
+    for i in range(1, min(begun, recipe.batches)):
         if np.isnan(values[i]):
             values[i] = values[i - 1]
     return values

@@ -1,20 +1,20 @@
-"""What a comparison found, as far as it got: curves over rollouts, and the summary that the report takes."""
+"""The summary of a comparison, complete or not, as the report takes it; and its curves over rollouts."""
 
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from tpo.llm.comparison.method import Method
-from tpo.llm.comparison.metrics import rows, standings, verdicts
-from tpo.llm.comparison.plan import Plan, read
-from tpo.llm.comparison.run_log import MEASURES, Record, Records, curve
-from tpo.llm.comparison.time_to_goal import timed
-from tpo.llm.comparison.tuning_results import settled, table, trials
+from tpo.llm.comparison.metrics import MethodMetrics, method_metrics, table_rows, verdicts
+from tpo.llm.comparison.plan import Plan, read_plan
+from tpo.llm.comparison.run_log import MEASURES, RunLog, RunLogs, curve
+from tpo.llm.comparison.time_to_goal import time_to_goal
+from tpo.llm.comparison.tuning_results import tuned_methods, tuning_runs, tuning_table
 from tpo.stats.intervals import interval, iqm, standard_error
 from tpo.storage.files import write_bytes
 
@@ -24,24 +24,26 @@ EVALUATED = {
     "pass_at_k": "held-out pass@k",
     "kl": "KL from the start",
 }
-"""Curves of the evaluations."""
-NAMED = 4
-"""At most so many methods are named in a sentence."""
-POINTS = 200
-"""At most so many points of a curve go into the summary."""
-BEWARE = {
+"""Curves of the evaluations, and their titles."""
+MAX_NAMED = 4
+"""A sentence names at most this many methods."""
+MAX_POINTS = 200
+"""A curve of the summary has at most this many points."""
+TUNING_CAVEATS = {
     "edge": "At the edge of what was tried, so that a better one may lie beyond",
     "brink": "At or beside a value with which a seed failed or did not improve, as others may",
 }
-"""What tuning says of the values that it chose, where it does."""
+"""What to know of a chosen value, by the key of the tuning table that lists its method."""
 TABLE = ("method", "metric", "mean", "median", "iqm", "iqm_low", "iqm_high", "n")
 
 
-def records(plan: Plan) -> dict[Method, list[Record]]:
-    """Every seed of every method, with the value that tuning found for it."""
-    own = settled(plan)
+def read_run_logs(plan: Plan) -> dict[Method, list[RunLog]]:
+    """Every seed of every method, with the value that tuning chose for it."""
+    tuned = tuned_methods(plan)
     return {
-        method: [Record.read(plan.run(method, seed, own.get(method))) for seed in plan.reported]
+        method: [
+            RunLog.read(plan.run(method, seed, tuned.get(method))) for seed in plan.reported_seeds
+        ]
         for method in plan.methods
     }
 
@@ -50,9 +52,9 @@ def write_curves(plan: Plan) -> None:
     """curves.npz, whole or not at all."""
     arrays = {
         f"{method.folder}/{measure}": np.stack(
-            [curve(one.log, measure, one.run.recipe) for one in found]
+            [curve(log.rows, measure, log.run.recipe) for log in logs]
         )
-        for method, found in records(plan).items()
+        for method, logs in read_run_logs(plan).items()
         for measure in MEASURES
     }
     content = io.BytesIO()
@@ -62,117 +64,133 @@ def write_curves(plan: Plan) -> None:
 
 def summary(folder: str | Path) -> dict[str, Any]:
     """The comparison in a folder as the report's schema has it, complete or not."""
-    plan = read(Path(folder))
-    recipe, found = plan.recipe, records(plan)
-    tuning = table(plan)
-    everyone = [one for group in found.values() for one in group]
-    complete = [one.result for one in everyone if one.result is not None]
-    standing = standings(found)
-    tried = {method: list(map(Record.read, trials(plan, method))) for method in plan.methods}
-    lost = [one for method, group in tried.items() if method not in settled(plan) for one in group]
-    failures = [
-        {"run": one.run.title, "error": one.error} for one in [*lost, *everyone] if one.error
-    ]
+    plan = read_plan(Path(folder))
+    run_logs, tuning_logs = read_run_logs(plan), _read_tuning_logs(plan)
+    metrics, tuning = method_metrics(run_logs), tuning_table(plan)
+    reported = [log for logs in run_logs.values() for log in logs]
+    tuned = tuned_methods(plan)
+    untuned = [log for m in plan.methods if m not in tuned for log in tuning_logs[m]]
+    failures = _failures([*untuned, *reported])
+    results = [log.result for log in reported if log.result is not None]
     return {
         "name": "llm-comparison",
-        "title": f"{Path(recipe.model).name} on {recipe.task}",
+        "title": f"{Path(plan.recipe.model).name} on {plan.recipe.task}",
         "source": "tpo train --compare",
-        "about": " ".join(
-            [
-                _about(plan),
-                *(f"{line}." for line in timed([one.plain() for one in standing])),
-                *_tuned(tuning),
-                *_failed(failures),
-                *_troubled(everyone),
-            ]
-        ),
+        "about": _about(plan, metrics, tuning, failures, reported),
         "command": plan.command,
         "scale": "custom",
-        "settings": {
-            k: v
-            for k, v in plan.plain()["recipe"].items()
-            if v not in (None, {}, "")
-            and k not in ("steps", "objective", (tuning or {}).get("option"))
-        },
+        "settings": _settings(plan),
         "x": {"label": "rollouts"},
         "y": {"label": "accuracy", "log": False},
-        "panels": _panels(plan, found),
-        "table": {"columns": list(TABLE), "rows": [row for one in standing for row in rows(one)]},
-        "verdicts": verdicts(plan, standing),
-        "methods": [one.plain() for one in standing],
+        "panels": _panels(plan, run_logs),
+        "table": {
+            "columns": list(TABLE),
+            "rows": [row for one in metrics for row in table_rows(one)],
+        },
+        "verdicts": verdicts(plan, metrics),
+        "methods": [one.to_dict() for one in metrics],
         "tuning": tuning,
         "failures": failures,
-        "provenance": _provenance(complete) | {"seeds": plan.reported},
+        "provenance": _provenance(results) | {"seeds": plan.reported_seeds},
         "cost": {
-            "seconds": sum(
-                one.result["seconds"]
-                for group in (*found.values(), *tried.values())
-                for one in group
-                if one.result
-            ),
-            "device": _provenance(complete).get("device", ""),
+            "seconds": _seconds([*run_logs.values(), *tuning_logs.values()]),
+            "device": _provenance(results).get("device", ""),
         },
-        "progress": {"cells_done": len(complete), "cells": len(everyone)},
+        "progress": {"cells_done": len(results), "cells": len(reported)},
     }
 
 
-def _about(plan: Plan) -> str:
+def _read_tuning_logs(plan: Plan) -> dict[Method, list[RunLog]]:
+    return {method: list(map(RunLog.read, tuning_runs(plan, method))) for method in plan.methods}
+
+
+def _failures(logs: Iterable[RunLog]) -> list[dict[str, Any]]:
+    return [{"run": log.run.title, "error": log.error} for log in logs if log.error]
+
+
+def _settings(plan: Plan) -> dict[str, Any]:
+    """The options of the shared recipe that are set, and are the same for all methods."""
+    not_shared = ("steps", "objective", plan.tuning.option if plan.tuning else None)
+    return {
+        k: v
+        for k, v in plan.to_dict()["recipe"].items()
+        if v not in (None, {}, "") and k not in not_shared
+    }
+
+
+def _seconds(logs: Iterable[Sequence[RunLog]]) -> float:
+    """Of all complete runs."""
+    return sum(log.result["seconds"] for of_method in logs for log in of_method if log.result)
+
+
+def _about(
+    plan: Plan,
+    metrics: Sequence[MethodMetrics],
+    tuning: Mapping[str, Any] | None,
+    failures: Sequence[Mapping[str, Any]],
+    reported: Sequence[RunLog],
+) -> str:
+    """The comparison in a few sentences."""
+    sentences = [
+        _design(plan),
+        *(f"{line}." for line in time_to_goal([one.to_dict() for one in metrics])),
+        *_tuning_sentences(tuning),
+        *(f"Failed: {one['run']} ({one['error']})." for one in failures),
+        *(f"{log.run.title}: {'; '.join(log.problems)}." for log in reported if log.problems),
+    ]
+    return " ".join(sentences)
+
+
+def _design(plan: Plan) -> str:
     recipe = plan.recipe
     rollouts = recipe.batches * recipe.prompts * recipe.group_size
+    names = [method.name for method in plan.methods]
+    methods = ", ".join(names) if len(names) <= MAX_NAMED else f"{len(names)} methods"
     return (
-        f"{_named([m.name for m in plan.methods])} with the same prompts and seeds, {rollouts} rollouts "
+        f"{methods} with the same prompts and seeds, {rollouts} rollouts "
         f"each: {recipe.batches} batches of {recipe.prompts} x {recipe.group_size}. Final accuracy is "
         "greedy, on held-out prompts; train score is the mean of at most the last 100 batches."
     )
 
 
-def _named(names: Sequence[str]) -> str:
-    """Few by name; more than a line of them stand in the table anyway."""
-    return ", ".join(names) if len(names) <= NAMED else f"{len(names)} methods"
-
-
-def _provenance(results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """That of the first run, with the commits of all."""
-    known = [one["provenance"] for one in results]
-    if not known:
-        return {}
-    commits = dict.fromkeys(one["commit"] for one in known if one.get("commit"))
-    return known[0] | ({"commit": ", ".join(commits)} if commits else {})
-
-
-def _tuned(tuning: Mapping[str, Any] | None) -> list[str]:
+def _tuning_sentences(tuning: Mapping[str, Any] | None) -> list[str]:
     if tuning is None:
         return []
     chosen = [f"{row['method']} {row['value']}" for row in tuning["rows"] if row["chosen"]]
-    values = f": {', '.join(chosen)}" if len(chosen) <= NAMED else ""
+    values = f": {', '.join(chosen)}" if len(chosen) <= MAX_NAMED else ""
     return [
         f"{tuning['option'].capitalize()} is each method's best on other seeds{values}.",
         *(
-            f"{words}: {', '.join(names)}."
-            for key, words in BEWARE.items()
+            f"{caveat}: {', '.join(names)}."
+            for key, caveat in TUNING_CAVEATS.items()
             if (names := tuning[key])
         ),
     ]
 
 
-def _failed(failures: Sequence[Mapping[str, Any]]) -> list[str]:
-    return [f"Failed: {one['run']} ({one['error']})." for one in failures]
+def _provenance(results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """That of the first run, with the commits of all."""
+    runs = [result["provenance"] for result in results]
+    if not runs:
+        return {}
+    commits = dict.fromkeys(run["commit"] for run in runs if run.get("commit"))
+    return runs[0] | ({"commit": ", ".join(commits)} if commits else {})
 
 
-def _troubled(everyone: Sequence[Record]) -> list[str]:
-    return [f"{one.run.title}: {'; '.join(one.troubles)}." for one in everyone if one.troubles]
-
-
-def _panels(plan: Plan, found: Records) -> list[dict[str, Any]]:
-    held_out = [
-        _panel(title, name, [_evaluated(method, name, group) for method, group in found.items()])
+def _panels(plan: Plan, run_logs: RunLogs) -> list[dict[str, Any]]:
+    evaluated = [
+        _panel(title, name, [_evaluated(method, name, logs) for method, logs in run_logs.items()])
         for name, title in EVALUATED.items()
-    ]  # fmt: skip
+    ]
     logged = [
-        _panel(measure, measure, [_logged(plan, method, measure, group) for method, group in found.items()])
+        _panel(
+            measure,
+            measure,
+            [_logged(plan, method, measure, logs) for method, logs in run_logs.items()],
+        )
         for measure in MEASURES
-    ]  # fmt: skip
-    return [panel for panel in held_out if any(len(s["x"]) > 1 for s in panel["series"])] + logged
+    ]
+    return [panel for panel in evaluated if any(len(s["x"]) > 1 for s in panel["series"])] + logged
 
 
 def _panel(title: str, measure: str, series: list[dict[str, Any]]) -> dict[str, Any]:
@@ -180,49 +198,49 @@ def _panel(title: str, measure: str, series: list[dict[str, Any]]) -> dict[str, 
     return {"title": title, "coords": {"measure": measure}, "y": y, "series": series}
 
 
-def _evaluated(method: Method, name: str, group: Sequence[Record]) -> dict[str, Any]:
-    begun = [one for one in group if one.evaluations]
-    x = sorted({n for one in begun for n in one.rollouts.tolist()})
+def _evaluated(method: Method, name: str, logs: Sequence[RunLog]) -> dict[str, Any]:
+    begun = [log for log in logs if log.evaluations]
+    x = sorted({n for log in begun for n in log.rollouts.tolist()})
     values = np.full((len(begun), len(x)), np.nan)
-    for i, one in enumerate(begun):
-        for n, row in zip(one.rollouts.tolist(), one.evaluations, strict=True):
+    for i, log in enumerate(begun):
+        for n, row in zip(log.rollouts.tolist(), log.evaluations, strict=True):
             if row.get(name) is not None:
                 values[i, x.index(n)] = row[name]
-    found = _series(method, np.array(x), values, group)
-    seeds = np.array(found["seeds"]).reshape(len(begun), len(found["x"]))
-    ends = [interval([column]) if len(column) > 1 else (None, None) for column in seeds.T]
-    return found | {
+    series = _series(method, np.array(x), values, logs)
+    seeds = np.array(series["seeds"]).reshape(len(begun), len(series["x"]))
+    intervals = [interval([column]) if len(column) > 1 else (None, None) for column in seeds.T]
+    return series | {
         "iqm": iqm(seeds.T).tolist() if len(begun) else [],
-        "iqm_low": [low for low, _ in ends],
-        "iqm_high": [high for _, high in ends],
+        "iqm_low": [low for low, _ in intervals],
+        "iqm_high": [high for _, high in intervals],
     }
 
 
-def _logged(plan: Plan, method: Method, measure: str, group: Sequence[Record]) -> dict[str, Any]:
+def _logged(plan: Plan, method: Method, measure: str, logs: Sequence[RunLog]) -> dict[str, Any]:
     recipe = plan.recipe
-    begun = [one for one in group if one.log]
-    values = np.array([curve(one.log, measure, one.run.recipe) for one in begun])
+    begun = [log for log in logs if log.rows]
+    values = np.array([curve(log.rows, measure, log.run.recipe) for log in begun])
     x = np.arange(1, recipe.batches + 1) * recipe.prompts * recipe.group_size
-    return _series(method, x, values.reshape(len(begun), recipe.batches), group)
+    return _series(method, x, values.reshape(len(begun), recipe.batches), logs)
 
 
 def _series(
-    method: Method, x: np.ndarray, values: np.ndarray, group: Sequence[Record]
+    method: Method, x: np.ndarray, values: np.ndarray, logs: Sequence[RunLog]
 ) -> dict[str, Any]:
-    """Where every seed that has begun has a value."""
+    """The points at which every seed that has begun has a value; values: [seeds that have begun, x]."""
     n = len(values)
-    reached = np.flatnonzero(~np.isnan(values).any(0)) if n else np.zeros(0, int)
-    kept = reached[:: max(1, -(-len(reached) // POINTS))]
-    thin = values[:, kept]
+    known = np.flatnonzero(~np.isnan(values).any(0)) if n else np.zeros(0, int)
+    kept = known[:: max(1, -(-len(known) // MAX_POINTS))]
+    thinned = values[:, kept]
     return {
         "method": method.name,
         "label": method.label,
         "x": x[kept].tolist(),
-        "mean": thin.mean(0).tolist() if n else [],
-        "se": standard_error(thin).tolist() if n else [],
-        "median": np.median(thin, 0).tolist() if n else [],
-        "seeds": thin.tolist(),
+        "mean": thinned.mean(0).tolist() if n else [],
+        "se": standard_error(thinned).tolist() if n else [],
+        "median": np.median(thinned, 0).tolist() if n else [],
+        "seeds": thinned.tolist(),
         "n": n,
-        "planned": len(group),
-        "done": all(one.result is not None for one in group),
+        "planned": len(logs),
+        "done": all(log.result is not None for log in logs),
     }

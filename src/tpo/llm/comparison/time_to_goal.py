@@ -1,4 +1,4 @@
-"""When each method of a comparison reaches the common goal, in the words of both the console and the report."""
+"""When each method of a comparison reaches the common goal, as the console and the report both say it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 
-def timed(methods: Sequence[Mapping[str, Any]]) -> list[str]:
+def time_to_goal(methods: Sequence[Mapping[str, Any]]) -> list[str]:
     """A line for each of a summary's `methods`, by its mean curve over seeds; none without a goal.
 
     Verdicts and the table take each seed's own rollouts instead, which may differ a lot from these.

@@ -1,7 +1,7 @@
-"""What tuning found: the value of each method that is reported, and everything that was tried for it.
+"""What tuning found: the value of each method that is reported, and the result of every value that was tried.
 
-DIR/tuning/RUN-seedN     each run that was tried
-DIR/tuning.json          the value of each method, settled once
+DIR/tuning/RUN-seedN     each tuning run
+DIR/tuning.json          the chosen value of each method, written once
 """
 
 from __future__ import annotations
@@ -13,117 +13,124 @@ import numpy as np
 
 from tpo.llm.comparison.method import Method
 from tpo.llm.comparison.plan import Plan, Run
-from tpo.llm.comparison.pool import no_memory
-from tpo.llm.comparison.run_log import Record
+from tpo.llm.comparison.pool import is_out_of_memory
+from tpo.llm.comparison.run_log import RunLog
 from tpo.storage.files import read_json, write_json
 from tpo.storage.former_names import current_method
 
-TRY_AGAIN = ("Lost", "MemoryError", "OSError", "OutOfMemoryError")
-"""Failures that say nothing about the value, as a full GPU does not: the method waits for --resume."""
+RETRIED = ("Lost", "MemoryError", "OSError", "OutOfMemoryError")
+"""Failures that say nothing about the value, such as a full GPU: the method waits for --resume."""
 
 
-def settled(plan: Plan) -> dict[Method, Method]:
-    """Each method that has its value, with it; without tuning every method as it is."""
+def tuned_methods(plan: Plan) -> dict[Method, Method]:
+    """Each method whose value is chosen, with that value; without tuning every method as it is."""
     if plan.tuning is None:
         return {method: method for method in plan.methods}
-    option, noted = plan.tuning.option, _noted(plan)
-    return {m: m.with_option(option, noted[m.name]) for m in plan.methods if m.name in noted}
+    option, values = plan.tuning.option, _chosen_values(plan)
+    return {m: m.with_option(option, values[m.name]) for m in plan.methods if m.name in values}
 
 
-def trials(plan: Plan, method: Method) -> list[Run]:
+def tuning_runs(plan: Plan, method: Method) -> list[Run]:
     """Every run that tries a value for a method; none without tuning."""
-    tried = plan.tuning.tried(method) if plan.tuning else []
-    return [run for one in tried for run in plan.trials(one)]
+    variants = plan.tuning.variants(method) if plan.tuning else []
+    return [run for variant in variants for run in plan.tuning_runs(variant)]
 
 
-def settle(plan: Plan, method: Method) -> bool:
-    """Note the best value once all are tried; whether the method has one."""
+def choose_value(plan: Plan, method: Method) -> bool:
+    """Write down the best value once all are tried; whether the method has one."""
     assert plan.tuning is not None
-    noted = _noted(plan)
-    if method.name in noted:
+    values = _chosen_values(plan)
+    if method.name in values:
         return True
-    tried = {m: [Record.read(run) for run in plan.trials(m)] for m in plan.tuning.tried(method)}
-    if any(map(_waits, (one for x in tried.values() for one in x))):
+    logs = {
+        variant: [RunLog.read(run) for run in plan.tuning_runs(variant)]
+        for variant in plan.tuning.variants(method)
+    }
+    if any(_must_run(log) for of_variant in logs.values() for log in of_variant):
         return False
-    scores = {m: score for m, x in tried.items() if (score := _score(x)) is not None}
-    if not scores:
+    scores = {variant: _score(of_variant) for variant, of_variant in logs.items()}
+    known = {variant: score for variant, score in scores.items() if score is not None}
+    if not known:
         return False
-    best = max(scores, key=lambda m: scores[m])
+    best = max(known, key=lambda variant: known[variant])
     value = dict(best.options)[plan.tuning.option]
-    write_json(plan.folder / "tuning.json", {**noted, method.name: value})
+    write_json(plan.folder / "tuning.json", {**values, method.name: value})
     return True
 
 
-def _noted(plan: Plan) -> dict[str, Any]:
-    """The value of each method that is settled, by the method's current name."""
-    noted = read_json(plan.folder / "tuning.json") or {}
-    return {current_method(name): value for name, value in noted.items()}
+def _chosen_values(plan: Plan) -> dict[str, Any]:
+    """The value of each method that has one, by the method's current name."""
+    values = read_json(plan.folder / "tuning.json") or {}
+    return {current_method(name): value for name, value in values.items()}
 
 
-def _waits(one: Record) -> bool:
-    """Whether a run that is not complete says nothing about its value: it has not ended, or not by itself."""
-    stopped = one.kind in (None, *TRY_AGAIN) or no_memory(one.error or "")
-    return one.result is None and stopped
+def _must_run(log: RunLog) -> bool:
+    """Whether a tuning run has no result yet: it has not ended, or failed for a reason other than its value."""
+    stopped = log.error_kind in (None, *RETRIED) or is_out_of_memory(log.error or "")
+    return log.result is None and stopped
 
 
-def table(plan: Plan) -> dict[str, Any] | None:
-    """Every value that was tried with its outcome, in %.
+def tuning_table(plan: Plan) -> dict[str, Any] | None:
+    """Every value that was tried with its accuracy in %.
 
-    `edge` names the methods whose value is the first or last of the grid, `brink` those that got nowhere with a
-    seed at their value or the next one.
+    `edge` names the methods whose value is the smallest or largest of the grid. `brink` names those for which a
+    run failed or did not improve (`nowhere`) at the chosen value or the next one.
     """
     if plan.tuning is None:
         return None
-    chosen = settled(plan)
-    rows = [row for method in plan.methods for row in _rows(plan, method, chosen)]
+    tuned = tuned_methods(plan)
+    rows = [row for method in plan.methods for row in _rows(plan, method, tuned)]
     numbers = [value for value in plan.tuning.values if isinstance(value, (int, float))]
     ends = (min(numbers), max(numbers)) if numbers else ()
     return {
         "option": plan.tuning.option,
-        "seeds": plan.trial_seeds,
+        "seeds": plan.tuning_seeds,
         "batches": plan.tuning.batches or plan.recipe.batches,
         "rows": rows,
         "edge": [r["method"] for r in rows if r["chosen"] and r["value"] in ends],
-        "brink": brink(rows),
+        "brink": beside_failed_value(rows),
     }
 
 
-def brink(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Methods whose chosen value, or a number beside it, led a seed nowhere: with another the chosen may."""
+def beside_failed_value(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Methods for which a run failed or did not improve at the chosen value, or at a number beside it.
+
+    With another seed the chosen value may then fail as well.
+    """
     found = []
     for name in dict.fromkeys(row["method"] for row in rows):
-        own = [row for row in rows if row["method"] == name]
-        ordered = all(isinstance(row["value"], (int, float)) for row in own)
-        own = sorted(own, key=lambda row: row["value"]) if ordered else own
-        for i, row in enumerate(own):
-            near = own[max(0, i - 1) : i + 2] if ordered else [row]
+        of_method = [row for row in rows if row["method"] == name]
+        ordered = all(isinstance(row["value"], (int, float)) for row in of_method)
+        of_method = sorted(of_method, key=lambda row: row["value"]) if ordered else of_method
+        for i, row in enumerate(of_method):
+            near = of_method[max(0, i - 1) : i + 2] if ordered else [row]
             if row["chosen"] and any(one["nowhere"] or one["error"] for one in near):
                 found.append(name)
     return found
 
 
-def _rows(plan: Plan, method: Method, chosen: Mapping[Method, Method]) -> list[dict[str, Any]]:
+def _rows(plan: Plan, method: Method, tuned: Mapping[Method, Method]) -> list[dict[str, Any]]:
     assert plan.tuning is not None
-    found = []
-    for value, tried in zip(plan.tuning.values, plan.tuning.tried(method), strict=True):
-        records = [Record.read(run) for run in plan.trials(tried)]
-        score = _score(records)
-        found.append(
+    rows = []
+    for value, variant in zip(plan.tuning.values, plan.tuning.variants(method), strict=True):
+        logs = [RunLog.read(run) for run in plan.tuning_runs(variant)]
+        score = _score(logs)
+        rows.append(
             {
                 "method": method.name,
                 "label": method.label,
                 "value": value,
                 "accuracy": None if score is None else 100 * score,
-                "nowhere": sum(one.result is not None and not one.learned for one in records),
-                "error": next((one.error for one in records if one.error), None),
-                "chosen": chosen.get(method) == tried,
+                "nowhere": sum(log.result is not None and not log.improved for log in logs),
+                "error": next((log.error for log in logs if log.error), None),
+                "chosen": tuned.get(method) == variant,
             }
         )
-    return found
+    return rows
 
 
-def _score(records: list[Record]) -> float | None:
+def _score(logs: list[RunLog]) -> float | None:
     """The mean accuracy over seeds and evaluations; None where a seed is missing."""
-    if any(one.result is None for one in records):
+    if any(log.result is None for log in logs):
         return None
-    return float(np.mean([one.mean_accuracy for one in records]))
+    return float(np.mean([log.mean_accuracy for log in logs]))

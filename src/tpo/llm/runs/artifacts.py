@@ -1,4 +1,4 @@
-"""What a run leaves: logs as JSON lines, each file written whole or not at all, and checkpoints."""
+"""Files of a run: logs as JSON lines, each written whole or not at all, and checkpoints."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from tpo.storage.files import write_text
 
 
 def write_lines(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
-    """JSON lines."""
+    """Write rows as JSON lines."""
     write_text(path, "".join(json.dumps(row) + "\n" for row in rows))
 
 
 def read_lines(path: Path) -> list[dict[str, Any]]:
-    """JSON lines; a last line that was cut short by a kill is left out."""
+    """The rows of a file of JSON lines; a last line that a kill left incomplete is skipped."""
     if not path.exists():
         return []
     rows = []

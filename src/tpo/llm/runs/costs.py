@@ -1,4 +1,4 @@
-"""What a run took: completions and tokens that it sampled for training, seconds, memory."""
+"""What a run cost: completions and tokens sampled for training, seconds, memory."""
 
 from __future__ import annotations
 
@@ -11,29 +11,29 @@ import torch
 from tpo.llm.trl.config import TargetPolicyConfig
 
 
-def rollouts(config: TargetPolicyConfig, steps: int) -> int:
+def sampled_completions(config: TargetPolicyConfig, steps: int) -> int:
     """Completions that are sampled up to an optimiser step.
 
-    A rollout batch serves steps_per_generation x num_iterations micro-batches, an optimiser step takes
+    A rollout batch is used for steps_per_generation x num_iterations micro-batches, and an optimiser step takes
     gradient_accumulation_steps of them.
     """
-    serves = config.steps_per_generation * config.num_iterations
-    batches = math.ceil(steps * config.gradient_accumulation_steps / serves)
+    micro_batches = config.steps_per_generation * config.num_iterations
+    batches = math.ceil(steps * config.gradient_accumulation_steps / micro_batches)
     return int(batches * config.generation_batch_size)
 
 
-def account(
+def run_costs(
     log: Sequence[dict[str, Any]], config: TargetPolicyConfig, steps: int
 ) -> dict[str, Any]:
-    """For result.json, from the log of all steps; times are means over the rows that have them."""
-    sampled, on_device = rollouts(config, steps), config.device.type == "cuda"
+    """For result.json, from the log of all steps; each time is a mean over the rows that have it."""
+    rollouts, on_gpu = sampled_completions(config, steps), config.device.type == "cuda"
     times = sorted({name for row in log for name in row if _is_time(name)})
     length = _mean(log, "completions/mean_length")
     return {
-        "rollouts": sampled,
-        "sampled_tokens": None if length is None else round(sampled * length),
+        "rollouts": rollouts,
+        "sampled_tokens": None if length is None else round(rollouts * length),
         "seconds_per_step": {name.removesuffix("_time"): _mean(log, name) for name in times},
-        "peak_memory": torch.cuda.max_memory_allocated() if on_device else None,
+        "peak_memory": torch.cuda.max_memory_allocated() if on_gpu else None,
     }
 
 
@@ -42,5 +42,5 @@ def _is_time(name: str) -> bool:
 
 
 def _mean(log: Sequence[dict[str, Any]], name: str) -> float | None:
-    found = [row[name] for row in log if isinstance(row.get(name), (int, float))]
-    return sum(found) / len(found) if found else None
+    values = [row[name] for row in log if isinstance(row.get(name), (int, float))]
+    return sum(values) / len(values) if values else None

@@ -1,4 +1,4 @@
-"""Runs of earlier versions: what the options in their files mean today, and which may differ on a resume."""
+"""Runs of earlier versions: their options under today's names, and which options a resume may change."""
 
 from __future__ import annotations
 
@@ -6,27 +6,27 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any
 
-from tpo.llm.runs.recipe import Recipe, renamed
+from tpo.llm.runs.recipe import Recipe, with_current_names
 
 MAY_CHANGE = (
     "out", "samples", "report_to", "scorers", "timeout", "save_every", "discard_model",
 )  # fmt: skip
-"""Options that a run may be resumed with another value of."""
+"""Options whose value a resume may change."""
 
 
-def recorded(options: Mapping[str, Any]) -> dict[str, Any]:
+def recorded_options(options: Mapping[str, Any]) -> dict[str, Any]:
     """The options of a recipe as a run recorded them, under today's names.
 
     A run older than `skip_zero_gradient` skipped no steps.
     """
-    return {"skip_zero_gradient": False, **renamed(options)}
+    return {"skip_zero_gradient": False, **with_current_names(options)}
 
 
-def changed(before: Mapping[str, Any], requested: Mapping[str, Any]) -> list[str]:
-    """The options that decide a run and differ from those that it was started with.
+def changed_options(before: Mapping[str, Any], requested: Mapping[str, Any]) -> list[str]:
+    """The options that differ from those that a run was started with, but for those that may change.
 
-    An option that the run did not record had its default, or the value that `recorded` gives.
+    An option that the run did not record had its default, or the value that `recorded_options` gives.
     """
     defaults = {f.name: f.default for f in fields(Recipe)}
-    was = {**defaults, **recorded(before)}
-    return [k for k in requested if requested[k] != was[k] and k not in MAY_CHANGE]
+    earlier = {**defaults, **recorded_options(before)}
+    return [k for k in requested if requested[k] != earlier[k] and k not in MAY_CHANGE]

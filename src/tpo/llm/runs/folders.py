@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from tpo.llm.comparison.plan import Plan
-from tpo.llm.comparison.tuning import tuning
-from tpo.llm.runs.earlier_runs import changed, recorded
+from tpo.llm.comparison.tuning import read_tuning
+from tpo.llm.runs.earlier_runs import changed_options, recorded_options
 from tpo.llm.runs.launch import is_main
 from tpo.llm.runs.recipe import Recipe
 from tpo.storage.files import read_json
@@ -16,7 +16,7 @@ from tpo.storage.former_names import current_method
 
 def recipe_json(recipe: Recipe) -> dict[str, Any]:
     """The content of recipe.json."""
-    return {k: v for k, v in recipe.plain().items() if k != "out"}
+    return {k: v for k, v in recipe.to_dict().items() if k != "out"}
 
 
 def check_folder(recipe: Recipe, out: Path, resume: bool) -> None:
@@ -34,14 +34,14 @@ def check_folder(recipe: Recipe, out: Path, resume: bool) -> None:
         return
     if not resume:
         raise ValueError(
-            f"{out} holds a run already: add --resume to go on, or choose another --out"
+            f"{out} holds a run already: add --resume to continue it, or choose another --out"
         )
-    other = changed(before, recipe_json(recipe))
-    if other:
-        was = recorded(before)
+    differing = changed_options(before, recipe_json(recipe))
+    if differing:
+        earlier = recorded_options(before)
         raise ValueError(
-            f"{out} was started with another {', '.join(other)} "
-            f"({', '.join(repr(was.get(k)) for k in other)}): give the same, or another --out"
+            f"{out} was started with another {', '.join(differing)} "
+            f"({', '.join(repr(earlier.get(k)) for k in differing)}): give the same, or another --out"
         )
 
 
@@ -64,16 +64,16 @@ def check_comparison(plan: Plan, resume: bool) -> list[str]:
         return []
     if not resume:
         raise ValueError(
-            f"{folder} holds a comparison already: add --resume to go on, or choose another --out"
+            f"{folder} holds a comparison already: add --resume to continue it, or choose another --out"
         )
-    now = plan.plain()
-    other = changed(before["plan"]["recipe"], now["recipe"])
-    other += ["tune"] if tuning(before["plan"]["tuning"]) != plan.tuning else []
-    if other:
+    earlier, requested = before["plan"], plan.to_dict()
+    differing = changed_options(earlier["recipe"], requested["recipe"])
+    differing += ["tune"] if read_tuning(earlier["tuning"]) != plan.tuning else []
+    if differing:
         raise ValueError(
-            f"{folder} holds a comparison with another {', '.join(other)}: give the same, or another --out"
+            f"{folder} holds a comparison with another {', '.join(differing)}: give the same, or another --out"
         )
-    earlier = [current_method(name) for name in before["plan"]["methods"]]
-    left = [name for name in earlier if name not in now["methods"]]
-    fewer = before["plan"]["seeds"] - plan.seeds
-    return left + ([f"the last {fewer} of {before['plan']['seeds']} seeds"] if fewer > 0 else [])
+    earlier_methods = [current_method(name) for name in earlier["methods"]]
+    left_out = [name for name in earlier_methods if name not in requested["methods"]]
+    fewer = earlier["seeds"] - plan.seeds
+    return left_out + ([f"the last {fewer} of {earlier['seeds']} seeds"] if fewer > 0 else [])

@@ -7,7 +7,7 @@ from typing import Any
 from tpo.llm.runs.recipe import Recipe
 
 
-def card(recipe: Recipe, result: dict[str, Any]) -> str:
+def card_text(recipe: Recipe, result: dict[str, Any]) -> str:
     """Markdown with the metadata that model hubs read."""
     library = "peft" if recipe.lora else "transformers"
     base = (
@@ -21,7 +21,7 @@ def card(recipe: Recipe, result: dict[str, Any]) -> str:
         "Reinforcement learning from verifiable rewards with "
         "[target policy optimization](https://arxiv.org/abs/2604.06159) (`tpo train`).",
         "## Recipe",
-        _table(("option", "value"), sorted((k, f"`{v}`") for k, v in _told(recipe).items())),
+        _table(("option", "value"), sorted((k, f"`{v}`") for k, v in _options(recipe).items())),
         "## Held-out prompts",
         _evaluations(result["evaluations"]),
         "## Training",
@@ -33,15 +33,16 @@ def card(recipe: Recipe, result: dict[str, Any]) -> str:
     return "\n\n".join(lines) + "\n"
 
 
-def _told(recipe: Recipe) -> dict[str, Any]:
-    """The options that say something; a folder of this machine does not."""
+def _options(recipe: Recipe) -> dict[str, Any]:
+    """The options that are set and tell readers something; folders of this machine do not."""
     hidden = ("out", "model", "report_to", "samples", "scorers", "cpu", "discard_model")
-    told = {k: v for k, v in recipe.plain().items() if k not in hidden and v not in (None, {}, "")}
-    return told | {"task": _name(recipe.task)}
+    options = recipe.to_dict().items()
+    shown = {k: v for k, v in options if k not in hidden and v not in (None, {}, "")}
+    return shown | {"task": _name(recipe.task)}
 
 
 def _name(model: str) -> str:
-    """The last part of a name or path."""
+    """The last part of a model's or a task's name or path."""
     return model.rstrip("/").rpartition("/")[2]
 
 

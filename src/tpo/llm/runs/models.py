@@ -9,12 +9,12 @@ from typing import Any
 
 from tpo.storage.files import read_json, write_json
 
-NOTE = "converted.json"
-"""In a converted model's folder: which file it was."""
+SOURCE_FILE = "converted.json"
+"""In a converted model's folder: the name and size of its .gguf file."""
 
 
-def prepared(model: str, folder: Path) -> str:
-    """The name that `from_pretrained` reads; a .gguf file is converted to `folder` first."""
+def local_copy(model: str, folder: Path) -> str:
+    """The name that `from_pretrained` reads; a .gguf file is converted to `folder`, which is then the name."""
     source = Path(model).expanduser()
     if source.is_dir():
         if not (source / "config.json").exists():
@@ -22,19 +22,19 @@ def prepared(model: str, folder: Path) -> str:
                 f"model {model} is a folder without config.json: give one that save_pretrained wrote"
             )
         return str(source)
-    a_path = model.endswith(".gguf") or model[:1] in "./~" or model.count("/") > 1
-    if a_path and not source.is_file():
+    is_path = model.endswith(".gguf") or model[:1] in "./~" or model.count("/") > 1
+    if is_path and not source.is_file():
         raise FileNotFoundError(
             f"model {model} does not exist: give a folder, a .gguf file, or a hub name such as Qwen/Qwen3-1.7B"
         )
     if not model.endswith(".gguf"):
         return model
-    if read_json(folder / NOTE) != _noted(source):
+    if read_json(folder / SOURCE_FILE) != _source_record(source):
         _convert(source, folder)
     return str(folder)
 
 
-def _noted(source: Path) -> dict[str, Any]:
+def _source_record(source: Path) -> dict[str, Any]:
     return {"file": source.name, "bytes": source.stat().st_size}
 
 
@@ -43,9 +43,9 @@ def _convert(source: Path, folder: Path) -> None:
     from gguf import GGUFReader
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
-    place, fields = str(source.parent), GGUFReader(source)
-    tokenizer = AutoTokenizer.from_pretrained(place, gguf_file=source.name)
-    read = AutoModelForCausalLM.from_pretrained(place, gguf_file=source.name, dtype=torch.float32)
+    parent, fields = str(source.parent), GGUFReader(source)
+    tokenizer = AutoTokenizer.from_pretrained(parent, gguf_file=source.name)
+    read = AutoModelForCausalLM.from_pretrained(parent, gguf_file=source.name, dtype=torch.float32)
     # transformers neither saves nor trains a model that it read from GGUF, so its weights go into a clean one
     plain = {k: v for k, v in read.config.to_dict().items() if k != "quantization_config"}
     clean, info = type(read).from_pretrained(
@@ -65,23 +65,23 @@ def _convert(source: Path, folder: Path) -> None:
         tokenizer.eos_token = tokenizer.convert_ids_to_tokens(end)
     if tokenizer.pad_token is None:
         tokenizer.pad_token = tokenizer.eos_token
-    saved(folder, _noted(source), tokenizer, clean)
+    save_whole(folder, _source_record(source), tokenizer, clean)
 
 
-def saved(folder: Path, note: Mapping[str, Any], *parts: Any) -> None:
-    """A note, and each part by its `save_pretrained`, into a folder that is there once it is whole."""
-    place = folder.with_name(f"{folder.name}.part")
-    for one in (place, folder):
-        shutil.rmtree(one, ignore_errors=True)
-    place.mkdir(parents=True)
-    write_json(place / NOTE, note)
+def save_whole(folder: Path, source: Mapping[str, Any], *parts: Any) -> None:
+    """Save a record of the source, and each part by `save_pretrained`; the folder appears once all is saved."""
+    unfinished = folder.with_name(f"{folder.name}.part")
+    for path in (unfinished, folder):
+        shutil.rmtree(path, ignore_errors=True)
+    unfinished.mkdir(parents=True)
+    write_json(unfinished / SOURCE_FILE, source)
     for part in parts:
-        part.save_pretrained(place)
-    place.replace(folder)
+        part.save_pretrained(unfinished)
+    unfinished.replace(folder)
 
 
 def _split_digits(tokenizer: Any) -> None:
-    """SmolLM reads digits one by one; the tokenizer that transformers builds from its GGUF does not."""
+    """SmolLM's tokenizer splits digits; the one that transformers builds from its GGUF file does not."""
     from tokenizers import pre_tokenizers
 
     tokenizer.backend_tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
@@ -93,21 +93,21 @@ def _split_digits(tokenizer: Any) -> None:
 
 
 def _field(reader: Any, name: str) -> Any:
-    """A field of a GGUF file, None where it is not there."""
+    """A field of a GGUF file; None if it has none of that name."""
     found = reader.get_field(name)
     return None if found is None else found.contents()
 
 
 def read_tokenizer(model: str) -> Any:
-    """The tokenizer, with something to pad with."""
+    """The tokenizer, with a padding token."""
     from transformers import AutoTokenizer
 
     try:
         tokenizer = AutoTokenizer.from_pretrained(model)
     except OSError as error:
         raise OSError(
-            f"model {model!r} is no folder here, and not read from the hub: give a folder, a .gguf file, or "
-            f"a hub name such as Qwen/Qwen3-1.7B. {error}"
+            f"model {model!r} is not a folder here, and cannot be read from the hub: give a folder, "
+            f"a .gguf file, or a hub name such as Qwen/Qwen3-1.7B. {error}"
         ) from error
     if tokenizer.pad_token is None:
         tokenizer.pad_token = tokenizer.eos_token
@@ -115,7 +115,7 @@ def read_tokenizer(model: str) -> Any:
 
 
 def read_model(model: str, like: Any) -> Any:
-    """The model of that name, on the device and in the precision of another, not to be trained."""
+    """The model of that name, not to be trained, on the device and in the precision of the model `like`."""
     from transformers import AutoModelForCausalLM
 
     weight = next(like.parameters())

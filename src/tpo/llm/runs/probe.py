@@ -1,4 +1,4 @@
-"""What a model can do before training: whether its groups hold anything to learn from."""
+"""What a model can do before training: whether its groups are informative."""
 
 from __future__ import annotations
 
@@ -11,34 +11,35 @@ from typing import Any, NamedTuple
 from tpo.llm.runs.evaluation import Evaluation
 from tpo.llm.runs.launch import processes
 from tpo.llm.runs.recipe import Recipe
-from tpo.llm.runs.train import get_ready
+from tpo.llm.runs.train import prepare_training
 
-SHOWN = 30
-"""Characters at either end of a question, and of a completion."""
-CUT = 0.2
-"""A share of truncated samples from which it is named."""
+SHOWN_CHARACTERS = 30
+"""Of a long question or completion, this many characters at either end are shown."""
+MANY_TRUNCATED = 0.2
+"""A larger share of truncated samples is reported."""
 
 
 class Probe(NamedTuple):
     """A model before training, on held-out prompts with as many samples as a group has."""
 
     recipe: Recipe
-    found: Evaluation
+    evaluation: Evaluation
     questions: Sequence[str]
-    """of the examples"""
+    """of the evaluation's examples"""
 
     @property
     def informative_groups(self) -> float:
-        """So many of a rollout batch's groups do not score alike, on average."""
-        return self.found.informative * self.recipe.prompts
+        """The number of informative groups in a rollout batch, on average."""
+        return self.evaluation.informative * self.recipe.prompts
 
     @property
     def lines(self) -> list[str]:
-        """What was found, and what follows from it, for a reader."""
-        found, recipe = self.found, self.recipe
-        shown = [
-            f"  {_short(question)!r} -> {_short(one['completion'])!r}: {_told(one['score'])}"
-            for question, one in zip(self.questions, found.examples, strict=False)
+        """What was measured, and what follows from it, as `tpo train --probe` prints it."""
+        found, recipe = self.evaluation, self.recipe
+        examples = [
+            f"  {_shortened(question)!r} -> {_shortened(example['completion'])!r}: "
+            + ("not scored" if example["score"] is None else f"{example['score']:g}")
+            for question, example in zip(self.questions, found.examples, strict=False)
         ]
         return [
             f"{recipe.model} on {recipe.task} before training, {found.prompts} held-out prompts, "
@@ -47,40 +48,38 @@ class Probe(NamedTuple):
             f"pass@{found.k} {found.pass_at_k:.1%}",
             f"  informative groups {found.informative:.1%}, {self.informative_groups:.1f} of "
             f"{recipe.prompts} in a rollout batch",
-            *(["  greedily:", *shown] if shown else []),
+            *(["  greedily:", *examples] if examples else []),
             *self._advice(),
         ]
 
     def _advice(self) -> list[str]:
-        found = self.found
-        tried, said = found.prompts * (found.k + 1), []  # greedily too
+        found, advice = self.evaluation, []
+        completions = found.prompts * (found.k + 1)  # k samples and a greedy one
         if found.failures:
-            said.append(f"{found.failures} of {tried} completions could not be scored")
-        if found.truncated > CUT:
-            said.append(
-                f"{found.truncated:.0%} of samples reach the limit of length (--max-tokens)"
-            )
+            advice.append(f"{found.failures} of {completions} completions could not be scored")
+        if found.truncated > MANY_TRUNCATED:
+            advice.append(f"{found.truncated:.0%} of samples reach the token limit (--max-tokens)")
         if found.informative == 0:
-            said.append(
-                f"nothing to learn from in any of {found.prompts} groups: {self._reason(tried)}"
+            advice.append(
+                f"nothing to learn from in any of {found.prompts} groups: {self._reason(completions)}"
             )
         elif self.informative_groups < 1:
-            said.append(
+            advice.append(
                 "fewer than one informative group in a rollout batch: whether a run gets going is luck. Give "
                 "more prompts or a larger group_size, or easier questions among the others"
             )
         if found.informative > 0 and found.pass_at_k == 0:
-            said.append(
+            advice.append(
                 "groups are informative only through partial credit: no sample reached success (a score above "
                 f"{self.recipe.trl.get('success', 0.5):g}), so pass@{found.k} says nothing. Look at what the "
                 "partial score pays for, or give easier questions"
             )
-        return said
+        return advice
 
-    def _reason(self, tried: int) -> str:
+    def _reason(self, completions: int) -> str:
         """Why no group is informative, and what to do."""
-        found = self.found
-        if 2 * found.failures > tried:
+        found = self.evaluation
+        if 2 * found.failures > completions:
             return "fix the scorer"
         if found.truncated > 0.5:
             return "most samples are truncated. Give a larger --max-tokens"
@@ -100,32 +99,28 @@ class Probe(NamedTuple):
 
 
 def probe(recipe: Recipe) -> Probe:
-    """Evaluate the recipe's model as it is; nothing is trained, and of `out` only a converted GGUF stays."""
+    """Evaluate the recipe's model without training it. In `out` only a converted GGUF file is left, if any."""
     if processes() > 1:
         raise ValueError(f"a probe takes one process, not {processes()}: start it without torchrun")
-    with TemporaryDirectory() as elsewhere:
+    with TemporaryDirectory() as scratch:
         trl = {k: v for k, v in recipe.trl.items() if k != "output_dir"}
-        plain = replace(recipe, out=elsewhere, trl=trl, vllm=False, beta=0.0, report_to="none")
-        ready = get_ready(plain, Path(recipe.out) / "base")
+        plain = replace(recipe, out=scratch, trl=trl, vllm=False, beta=0.0, report_to="none")
+        setup = prepare_training(plain, Path(recipe.out) / "base")
         try:
-            found = ready.evaluate(
-                ready.scoring, ready.trainer.args.num_generations, seed=recipe.seed
-            )
+            k = setup.trainer.args.num_generations
+            found = setup.evaluate(setup.scoring, k, seed=recipe.seed)
         finally:
-            ready.scoring.close()
-    prompts = ready.task.held_out["prompt"][: len(found.examples)]
+            setup.scoring.close()
+    prompts = setup.task.held_out["prompt"][: len(found.examples)]
     return Probe(recipe, found, list(map(_question, prompts)))
 
 
-def _short(text: str) -> str:
+def _shortened(text: str) -> str:
     """Both ends of a long text."""
-    return text if len(text) <= 2 * SHOWN else f"{text[:SHOWN]} ... {text[-SHOWN:]}"
-
-
-def _told(score: float | None) -> str:
-    return "not scored" if score is None else f"{score:g}"
+    n = SHOWN_CHARACTERS
+    return text if len(text) <= 2 * n else f"{text[:n]} ... {text[-n:]}"
 
 
 def _question(prompt: Any) -> str:
-    """What is asked last."""
+    """The last message of a prompt."""
     return prompt if isinstance(prompt, str) else str(prompt[-1]["content"])

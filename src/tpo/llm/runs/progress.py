@@ -1,4 +1,4 @@
-"""Progress of a training run: a line that lives, a log of every step, completions to look at."""
+"""Progress of a training run: a log of every step, a line or a bar on the terminal, samples of completions."""
 
 from __future__ import annotations
 
@@ -11,25 +11,26 @@ from transformers import TrainerCallback
 
 from tpo.llm.rewards.pool import text_of
 from tpo.llm.runs.artifacts import read_lines, write_lines
-from tpo.llm.runs.evaluation import _text
+from tpo.llm.runs.prompts import prompt_text
 
 SHOWN = {
     "reward": "reward",
     "pass": "pass@K",
-    "groups/zero_variance": "no signal",
+    "groups/zero_variance": "zero variance",
     "target/kl": "KL(q‖p)",
     "entropy": "entropy",
     "completions/mean_length": "length",
 }
-FIT = 4
-"""So many of them fit beside a bar."""
+"""Metrics shown on the terminal: key of the log, name on the terminal."""
+SHOWN_BESIDE_BAR = 4
+"""The number of metrics that fit beside the bar."""
 
 
-class Progress(TrainerCallback):  # type: ignore[misc]
-    """Writes DIR/log.jsonl and DIR/samples.jsonl, and shows a line per step on stderr."""
+class StepLogger(TrainerCallback):  # type: ignore[misc]
+    """Writes DIR/log.jsonl and DIR/samples.jsonl, and shows the progress of each step on stderr."""
 
     def __init__(self, trainer: Any, folder: Path, samples: int = 0, quiet: bool = False) -> None:
-        """`samples` completions are shown with each line; all of the last batch are in samples.jsonl."""
+        """`samples` completions are shown with each step; samples.jsonl has all of the last rollout batch."""
         self.trainer = trainer
         self.folder = folder
         self.samples = samples
@@ -37,7 +38,7 @@ class Progress(TrainerCallback):  # type: ignore[misc]
         self._bar: Any = None
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        """Forget what was logged after the checkpoint that is resumed from."""
+        """Drop the rows that were logged after the checkpoint that is resumed from."""
         if not state.is_world_process_zero:
             return
         kept = [
@@ -50,7 +51,7 @@ class Progress(TrainerCallback):  # type: ignore[misc]
     def on_log(
         self, args: Any, state: Any, control: Any, logs: dict[str, Any] | None = None, **_: Any
     ) -> None:
-        """One line of the log."""
+        """Write one row of the log."""
         if not state.is_world_process_zero or not logs or "train_runtime" in logs:
             return
         row = {"step": state.global_step, **{k: v for k, v in logs.items() if k != "epoch"}}
@@ -65,18 +66,19 @@ class Progress(TrainerCallback):  # type: ignore[misc]
         self.close()
 
     def close(self) -> None:
-        """Leave the terminal as it was."""
+        """Stop the bar, if there is one."""
         if self._bar is not None:
             self._bar[0].stop()
 
     def _show(self, state: Any, row: dict[str, Any]) -> None:
-        numbers = [f"{name} {value:.3g}" for name, value in shown(row).items()]
+        numbers = [f"{name} {value:.3g}" for name, value in shown_metrics(row).items()]
         if self._bar is None:
             line = f"step {state.global_step}/{state.max_steps}  {'  '.join(numbers)}"
             print(line, file=sys.stderr)
         else:
-            bar, line = self._bar
-            bar.update(line, completed=state.global_step, numbers="  ".join(numbers[:FIT]))
+            bar, task = self._bar
+            beside = "  ".join(numbers[:SHOWN_BESIDE_BAR])
+            bar.update(task, completed=state.global_step, numbers=beside)
         for sample in self._last_batch()[: self.samples]:
             self._print(f"  {sample['prompt']!r} -> {sample['completion']!r}: {sample['scores']}")
 
@@ -91,7 +93,7 @@ class Progress(TrainerCallback):  # type: ignore[misc]
         scores = {name: list(values) for name, values in logs["rewards"].items()}
         return [
             {
-                "prompt": _text(prompt),
+                "prompt": prompt_text(prompt),
                 "completion": text_of(completion),
                 "scores": {name: _number(values[i]) for name, values in scores.items()},
             }
@@ -101,28 +103,33 @@ class Progress(TrainerCallback):  # type: ignore[misc]
         ]
 
 
-def shown(row: dict[str, Any]) -> dict[str, float]:
-    """The few numbers of a log line that fit on a line of the terminal."""
-    found = {}
+def shown_metrics(row: dict[str, Any]) -> dict[str, float]:
+    """The metrics of a log row that are shown on the terminal, by their names there."""
+    shown = {}
     for key, name in SHOWN.items():
         for logged, value in row.items():
             if (logged == key or logged.partition("@")[0] == key) and isinstance(
                 value, (int, float)
             ):
-                found[logged if key == "pass" else name] = float(value)
-    return found
+                shown[logged if key == "pass" else name] = float(value)
+    return shown
 
 
 def _number(x: float) -> float | None:
-    return x if x == x else None  # NaN has no place in JSON
+    return x if x == x else None  # JSON has no NaN
 
 
 def _bar(total: int, done: int) -> tuple[Any, Any]:
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
-    from rich.progress import Progress as Bar
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+    )
 
-    bar = Bar(
+    bar = Progress(
         BarColumn(bar_width=10),
         MofNCompleteColumn(),
         TimeRemainingColumn(),

@@ -1,4 +1,4 @@
-"""Recipe: everything that decides a training run, as one value; presets, YAML, flags."""
+"""Recipe: all options of a training run as one value; presets, YAML, flags."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class Recipe:
     eval_samples: int = 8
     """completions per held-out prompt for pass@k"""
     eval_kl: bool = False
-    """whether the last evaluation measures how far the model moved from its start"""
+    """whether the last evaluation measures the KL from the initial model"""
     save_every: int = 50
     """counted like eval_every; 0 keeps no checkpoint, and an interrupted run starts again"""
     discard_model: bool = False
@@ -113,7 +113,7 @@ class Recipe:
             if not getattr(self, name) > 0:
                 raise ValueError(f"{name} is {getattr(self, name)}, expected a number above 0")
         for name in self.trl:
-            if name in _KINDS:
+            if name in _TYPES:
                 raise ValueError(f"trl holds {name!r}, which is an option of its own: give {name}")
         rows, per_step = self.prompts * self.group_size, self.rows_per_step
         if rows % per_step:
@@ -143,10 +143,10 @@ class Recipe:
         return self.micro_batch or self.group_size
 
     @property
-    def own_batching(self) -> bool:
+    def custom_batching(self) -> bool:
         """Whether `trl` or the launcher splits the batch; micro_batch "auto" is then one group."""
         sharded = any(f"ACCELERATE_USE_{name}" in os.environ for name in ("FSDP", "DEEPSPEED"))
-        return sharded or any(name in self.trl for name in OWN_BATCHING)
+        return sharded or any(name in self.trl for name in TRL_BATCHING)
 
     @property
     def rows_per_step(self) -> int:
@@ -155,79 +155,81 @@ class Recipe:
 
     def config(self) -> TargetPolicyConfig:
         """TRL's options for this recipe."""
-        from tpo.llm.runs.trl_options import config
+        from tpo.llm.runs.trl_options import trl_config
 
-        return config(self)
+        return trl_config(self)
 
-    def plain(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """As JSON and YAML hold it."""
         return asdict(self)
 
 
-OWN_BATCHING = (
+TRL_BATCHING = (
     "per_device_train_batch_size", "gradient_accumulation_steps", "steps_per_generation",
     "generation_batch_size", "micro_batch", "deepspeed", "fsdp", "fsdp_config", "parallelism_config",
     "use_liger_kernel",
 )  # fmt: skip
-"""Options of TRL that switch off the measured micro-batch."""
+"""Options of TRL with which the micro-batch is not measured."""
 
 
 def recipe(
-    given: Mapping[str, Any], file: Mapping[str, Any] | None = None, preset: str | None = None
+    options: Mapping[str, Any], file: Mapping[str, Any] | None = None, preset: str | None = None
 ) -> Recipe:
-    """A recipe from a preset (default `paper`); a file's values override it, and `given` overrides both."""
-    chosen = {**renamed(file or {}), **renamed(given)}
-    preset = preset or chosen.get("preset", "paper")
-    chosen.pop("preset", None)
+    """A recipe from a preset (default `paper`); a file's values override it, and `options` override both."""
+    given = {**with_current_names(file or {}), **with_current_names(options)}
+    preset = preset or given.get("preset", "paper")
+    given.pop("preset", None)
     if preset not in PRESETS:
         raise ValueError(f"unknown preset {preset!r}. Valid names: {', '.join(PRESETS)}")
-    base = dict(PRESETS[preset])
+    defaults = dict(PRESETS[preset])
     if preset == "paper":
-        base |= PAPER_BY_TASK.get(str(chosen.get("task", "")).partition(":")[0], {})
-    chosen = {**base, **chosen}
-    refuse_unknown(chosen)
+        defaults |= PAPER_BY_TASK.get(str(given.get("task", "")).partition(":")[0], {})
+    values = {**defaults, **given}
+    refuse_unknown(values)
     for name in ("model", "task"):
-        if not chosen.get(name):
+        if not values.get(name):
             raise ValueError(f"{name} is missing: give --{name}, or {name}: in the file")
-    if chosen.get("batches") and "steps" in chosen:
+    if values.get("batches") and "steps" in values:
         raise ValueError(
-            f"steps is {chosen['steps']} and batches is {chosen['batches']}: give one of them; "
+            f"steps is {values['steps']} and batches is {values['batches']}: give one of them; "
             "steps is batches x epochs"
         )
-    made = Recipe(**{name: typed(name, value) for name, value in chosen.items()})
+    made = Recipe(**{name: typed_option(name, value) for name, value in values.items()})
     _check_task_options(made)
     return made
 
 
-def renamed(options: Mapping[str, Any]) -> dict[str, Any]:
+def with_current_names(options: Mapping[str, Any]) -> dict[str, Any]:
     """Options of a recipe with former names replaced, those of the objective and of TRL included."""
-    found = current_options(options)
-    tables = {k: found[k] for k in ("objective_options", "trl") if isinstance(found.get(k), dict)}
-    return found | {name: current_options(table) for name, table in tables.items()}
+    current = current_options(options)
+    nested = ("objective_options", "trl")
+    tables = {k: current[k] for k in nested if isinstance(current.get(k), dict)}
+    return current | {name: current_options(table) for name, table in tables.items()}
 
 
 def _check_task_options(made: Recipe) -> None:
     """An option that the task does not take is an error."""
-    own = OPTIONS.get(kind_of_task(made.task) or "")
+    accepted = OPTIONS.get(kind_of_task(made.task) or "")
     for name in dict.fromkeys(name for names in OPTIONS.values() for name in names):
         value = getattr(made, name)
-        if own is not None and name not in own and value not in (None, "", {}, _USUAL[name]):
+        is_default = value in (None, "", {}, _DEFAULTS[name])
+        if accepted is not None and name not in accepted and not is_default:
             raise ValueError(
                 f"{name} is {value!r}, and the task {made.task} does not take it: "
-                f"it takes {', '.join(own)}"
+                f"it takes {', '.join(accepted)}"
             )
 
 
-def typed(name: str, value: Any) -> Any:
-    """The value in the type of its option."""
+def typed_option(name: str, value: Any) -> Any:
+    """The value of an option of a recipe, in the option's type."""
     if name == "micro_batch" and value == "auto":
         return None
-    kind, optional = _KINDS[name]
-    return None if value is None and optional else of_kind(kind, name, value)
+    kind, optional = _TYPES[name]
+    return None if value is None and optional else typed_value(kind, name, value)
 
 
-def of_kind(kind: str, name: str, value: Any) -> Any:
-    """The value of an option as an int, float, str, ...; YAML reads 1e-5, which has no point, as text."""
+def typed_value(kind: str, name: str, value: Any) -> Any:
+    """A value as an int, float, str, ...; YAML reads 1e-5, which has no point, as text."""
     try:
         if kind in ("int", "float") and not isinstance(value, bool):
             number = float(value)
@@ -239,43 +241,43 @@ def of_kind(kind: str, name: str, value: Any) -> Any:
             return value
     except (TypeError, ValueError):
         pass
-    also = " or auto" if name == "micro_batch" else ""
-    raise ValueError(f"{name} is {value!r}, expected {_WORDS[kind]}{also}")
+    auto = " or auto" if name == "micro_batch" else ""
+    raise ValueError(f"{name} is {value!r}, expected {_EXPECTED[kind]}{auto}")
 
 
-_KINDS = {
+_TYPES = {
     f.name: (str(f.type).partition(" ")[0].partition("[")[0], "None" in str(f.type))
     for f in fields(Recipe)
 }
 """The type of each option (int, float, str, bool or dict), and whether it may be None."""
-_USUAL = {f.name: f.default for f in fields(Recipe)}
-"""The default of each option."""
-_WORDS = {
+_DEFAULTS = {f.name: f.default for f in fields(Recipe)}
+_EXPECTED = {
     "int": "a whole number",
     "float": "a number",
     "str": "text",
     "bool": "true or false",
     "dict": "name: value pairs",
 }
+"""Each type in an error message."""
 
 
-def flags(chosen: Recipe) -> str:
+def command_flags(made: Recipe) -> str:
     """The flags of `tpo train` for this recipe, without its folder."""
-    usual = recipe({"model": chosen.model, "task": chosen.task}).plain()
-    implied = ("out", "objective", "steps") if chosen.batches else ("out", "objective")
-    words = []
-    for name, value in chosen.plain().items():
-        if name in ("model", "task") or (value != usual[name] and name not in implied):
+    defaults = recipe({"model": made.model, "task": made.task}).to_dict()
+    implied = ("out", "objective", "steps") if made.batches else ("out", "objective")
+    flags = []
+    for name, value in made.to_dict().items():
+        if name in ("model", "task") or (value != defaults[name] and name not in implied):
             text = json.dumps(value) if isinstance(value, dict) else str(value)
             flag = f"--{'no-' if value is False else ''}{name.replace('_', '-')}"
-            words += [flag] if isinstance(value, bool) else [flag, text]
-    return shlex.join(words)
+            flags += [flag] if isinstance(value, bool) else [flag, text]
+    return shlex.join(flags)
 
 
-def refuse_unknown(chosen: Iterable[str], more: Iterable[str] = ()) -> None:
-    """An unknown option of a recipe is an error; `more` are further names that are known."""
-    names = [*(f.name for f in fields(Recipe)), "preset", *more]
-    for name in chosen:
+def refuse_unknown(options: Iterable[str], also_known: Iterable[str] = ()) -> None:
+    """An option that neither a recipe has nor `also_known` names is an error."""
+    names = [*(f.name for f in fields(Recipe)), "preset", *also_known]
+    for name in options:
         if name not in names:
             hint = close_match(name, names)
             raise ValueError(f"unknown option {name!r}.{hint} Options: {', '.join(names)}")
@@ -288,9 +290,9 @@ def read_yaml(path: str) -> dict[str, Any]:
     if not Path(path).exists():
         raise FileNotFoundError(f"{path} does not exist: give --config an existing YAML file")
     try:
-        found = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+        options = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
     except yaml.YAMLError as error:
         raise ValueError(f"{path} is not valid YAML: {error}") from None
-    if not isinstance(found, dict):
-        raise ValueError(f"{path} holds a {type(found).__name__}, expected option: value lines")
-    return found
+    if not isinstance(options, dict):
+        raise ValueError(f"{path} holds a {type(options).__name__}, expected option: value lines")
+    return options

@@ -1,4 +1,4 @@
-"""What a recipe means to TRL: the config that its trainer takes."""
+"""TRL's config for a recipe."""
 
 from __future__ import annotations
 
@@ -19,25 +19,36 @@ LOGGERS = {
     "trackio": ("trackio",),
     "wandb": ("wandb",),
 }
-"""What `report_to` may name, and the packages of which one must be there; TRL knows further ones."""
+"""Names for `report_to`, with packages of which one must be installed; TRL knows further names."""
 
 
-def config(recipe: Recipe) -> TargetPolicyConfig:
-    """TRL's options for a recipe; what `recipe.trl` holds comes last."""
-    cpu = recipe.cpu or not torch.cuda.is_available()
-    chosen: dict[str, Any] = {
+def trl_config(recipe: Recipe) -> TargetPolicyConfig:
+    """The config of the trainer; options in `recipe.trl` override all others."""
+    on_cpu = recipe.cpu or not torch.cuda.is_available()
+    options = {**_from_recipe(recipe), **_from_device(on_cpu), **_batch_layout(recipe, on_cpu)}
+    _check_loggers(options["report_to"])
+    _check_names(recipe.trl)
+    options |= recipe.trl
+    if isinstance(parallel := options.get("parallelism_config"), dict):  # as JSON and YAML hold it
+        from accelerate.parallelism_config import ParallelismConfig
+
+        options["parallelism_config"] = ParallelismConfig(**parallel)
+    return TargetPolicyConfig(**options)
+
+
+def _from_recipe(recipe: Recipe) -> dict[str, Any]:
+    return {
         "output_dir": str(recipe.checkpoints),
         "objective": recipe.objective,
         "objective_options": recipe.objective_options or None,
         "score": recipe.score,
         "eta": recipe.eta,
         "learning_rate": recipe.learning_rate,
+        "lr_scheduler_type": "constant_with_warmup",  # of 0 steps, unless trl holds warmup_steps
         "beta": recipe.beta,
         "max_grad_norm": recipe.max_grad_norm,
         "skip_zero_gradient": recipe.skip_zero_gradient,
         "max_steps": recipe.steps,
-        "per_device_train_batch_size": recipe.rows_per_device,
-        "gradient_accumulation_steps": recipe.prompts * recipe.group_size // recipe.rows_per_step,
         "num_generations": recipe.group_size,
         "num_iterations": recipe.epochs,
         "max_completion_length": recipe.max_tokens,
@@ -51,29 +62,36 @@ def config(recipe: Recipe) -> TargetPolicyConfig:
         "report_to": recipe.report_to.split(","),
         "disable_tqdm": True,
         "use_vllm": recipe.vllm,
-        "use_cpu": cpu,
-        "bf16": not cpu,
-        "lr_scheduler_type": "constant_with_warmup",  # of 0 steps, unless trl holds warmup_steps
-        "optim": "adamw_torch" if cpu else "adamw_torch_fused",
-        "gradient_checkpointing": not cpu,
     }
-    if recipe.micro_batch is None and measures(cpu) and not recipe.own_batching:
-        rows = recipe.prompts * recipe.group_size // processes()
-        whole_step = {"per_device_train_batch_size": rows, "gradient_accumulation_steps": 1}
-        chosen |= {**whole_step, "micro_batch": 0}
-    _check_loggers(recipe.report_to.split(","))
-    _check_names(recipe.trl)
-    chosen |= recipe.trl
-    if isinstance(parallel := chosen.get("parallelism_config"), dict):  # as JSON and YAML hold it
-        from accelerate.parallelism_config import ParallelismConfig
-
-        chosen["parallelism_config"] = ParallelismConfig(**parallel)
-    return TargetPolicyConfig(**chosen)
 
 
-def measures(cpu: bool) -> bool:
-    """Whether larger micro-batches gain time: not on a CPU, which is busy with one group."""
-    return not cpu
+def _from_device(on_cpu: bool) -> dict[str, Any]:
+    return {
+        "use_cpu": on_cpu,
+        "bf16": not on_cpu,
+        "optim": "adamw_torch" if on_cpu else "adamw_torch_fused",
+        "gradient_checkpointing": not on_cpu,
+    }
+
+
+def _batch_layout(recipe: Recipe, on_cpu: bool) -> dict[str, Any]:
+    """How the rows of a step are split; a micro-batch of 0 is measured at the first step."""
+    rows = recipe.prompts * recipe.group_size
+    if recipe.micro_batch is None and measures_micro_batch(on_cpu) and not recipe.custom_batching:
+        return {
+            "per_device_train_batch_size": rows // processes(),
+            "gradient_accumulation_steps": 1,
+            "micro_batch": 0,
+        }
+    return {
+        "per_device_train_batch_size": recipe.rows_per_device,
+        "gradient_accumulation_steps": rows // recipe.rows_per_step,
+    }
+
+
+def measures_micro_batch(on_cpu: bool) -> bool:
+    """Whether the largest micro-batch is measured: not on a CPU, where larger ones save no time."""
+    return not on_cpu
 
 
 def _check_loggers(names: Iterable[str]) -> None:
@@ -86,9 +104,11 @@ def _check_loggers(names: Iterable[str]) -> None:
             )
 
 
-def _check_names(given: Iterable[str]) -> None:
+def _check_names(options: Iterable[str]) -> None:
     known = [f.name for f in fields(TargetPolicyConfig)]
-    for name in given:
+    for name in options:
         if name not in known:
             hint = close_match(name, known)
-            raise ValueError(f"trl holds {name!r}, which is no option of TRL's GRPOConfig.{hint}")
+            raise ValueError(
+                f"trl holds {name!r}, which is not an option of TRL's GRPOConfig.{hint}"
+            )

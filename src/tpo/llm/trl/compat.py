@@ -1,4 +1,4 @@
-"""What is relied on inside TRL, checked at start-up, and the layout of its buffered micro-batches."""
+"""What the trainer relies on inside TRL: its hooks, checked at start-up, and its buffered micro-batches."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ HOOKS = (
     "_compute_loss",
     "_get_per_token_logps_and_entropies",
 )
-_GIVEN = ("self", "model", "input_ids", "attention_mask", "logits_to_keep", "batch_size")
+_TEXT_PARAMETERS = ("self", "model", "input_ids", "attention_mask", "logits_to_keep", "batch_size")
 
 
 def check_hooks(trainer: type) -> None:
-    """Fail at start-up, with the versions that work, where TRL no longer has a method that is wrapped."""
+    """If TRL lacks a method that is overridden, fail at start-up and name the versions that work."""
     missing = [name for name in HOOKS if not callable(getattr(trainer, name, None))]
     if missing or trl.__version__ == "1.15.0":
-        what = f"has no {', '.join(missing)}" if missing else "crashes in GRPO itself"
+        problem = f"has no {', '.join(missing)}" if missing else "crashes in GRPO itself"
         raise ImportError(
-            f"TRL {trl.__version__} {what}: install trl>=1.14,!=1.15.0 (1.14.0 and 1.16.0 are tested)"
+            f"TRL {trl.__version__} {problem}: install trl>=1.14,!=1.15.0 (1.14.0 and 1.16.0 are tested)"
         )
 
 
 def forward_options() -> tuple[str, ...]:
     """Names of batch entries that TRL's forward pass accepts besides the ids (images and the like)."""
     accepted = inspect.signature(trl.GRPOTrainer._get_per_token_logps_and_entropies).parameters
-    return tuple(k for k in accepted if k not in _GIVEN and not k.startswith("compute_"))
+    return tuple(k for k in accepted if k not in _TEXT_PARAMETERS and not k.startswith("compute_"))
 
 
 def regrouped(batches: list[dict[str, Any]], K: int) -> list[dict[str, Any]]:
@@ -63,11 +63,11 @@ def regrouped(batches: list[dict[str, Any]], K: int) -> list[dict[str, Any]]:
     return result
 
 
-def realigned(trainer: Any) -> None:
+def realign_steps(trainer: Any) -> None:
     """After a resume, count micro-steps from the start of the run, not from the resume.
 
-    TRL counts from 0 and would lose its place in a rollout batch. Where the checkpoint lies inside a rollout
-    batch, the rest of that batch is sampled anew, which is said once.
+    TRL counts from 0 and would lose its position in a rollout batch. If the checkpoint lies inside a rollout
+    batch, the completions of that batch are sampled again, and a warning says so.
     """
     if trainer._step or not trainer.state.global_step or not trainer.model.training:
         return
@@ -77,14 +77,14 @@ def realigned(trainer: Any) -> None:
         steps = max(1, every // trainer.args.gradient_accumulation_steps)
         warnings.warn(
             f"resumed at step {trainer.state.global_step}, inside a rollout batch: its completions are sampled "
-            "anew, so the run will differ from an uninterrupted one. To resume exactly, set save_steps to a "
+            "again, so the run will differ from an uninterrupted one. To resume exactly, set save_steps to a "
             f"multiple of {steps}",
             stacklevel=2,
         )
 
 
-def packs(trainer: Any) -> bool:
-    """Whether the model can read a group as one sequence: with torch's own attention, and nothing wrapped."""
+def can_pack(trainer: Any) -> bool:
+    """Whether a group can be read as one sequence: on one process, with torch's own attention, unwrapped."""
     model = trainer.accelerator.unwrap_model(trainer.model)
     return bool(
         trainer.args.shared_prompts
@@ -102,18 +102,18 @@ def _is_whole(trainer: Any) -> bool:
     return trainer.accelerator.distributed_type.value in ("NO", "MULTI_GPU", "MULTI_CPU")
 
 
-def sampler_of(trainer: Any) -> Sampler | None:
-    """The sampler for what a trainer asks of rollouts; None where only TRL's own way does that."""
+def make_sampler(trainer: Any) -> Sampler | None:
+    """The fast sampler with a trainer's sampling options; None if only TRL's own sampling supports them."""
     args, config = trainer.args, trainer.generation_config
     model = trainer.accelerator.unwrap_model(trainer.model)
-    plain = {"top_p": 1.0, "top_k": 0, "min_p": None, "repetition_penalty": 1.0}
-    other = args.generation_kwargs or args.cache_implementation or args.cast_lm_head_to_fp32
+    supported = {"top_p": 1.0, "top_k": 0, "min_p": None, "repetition_penalty": 1.0}
+    unsupported = args.generation_kwargs or args.cache_implementation or args.cast_lm_head_to_fp32
     if (
         not args.fast_sampling
         or trainer.use_vllm
         or getattr(args, "use_transformers_continuous_batching", False)
-        or other
-        or any(getattr(trainer, name) != value for name, value in plain.items())
+        or unsupported
+        or any(getattr(trainer, name) != value for name, value in supported.items())
         or not _is_whole(trainer)
         or not fits(model)
     ):
@@ -137,11 +137,11 @@ def token_mask(batch: dict[str, Any]) -> Tensor:
     return mask.bool()
 
 
-def sampled(output: dict[str, Any]) -> Tensor | None:
-    """[n, T] log-probs as the sampling engine reported them; the trainer's where it reported none."""
-    found: Tensor | None = output.get("sampling_per_token_logps")
-    if found is None:
+def rollout_log_probs(output: dict[str, Any]) -> Tensor | None:
+    """[n, T] log-probs as the sampling engine reported them; the trainer's own where it reported none."""
+    reported: Tensor | None = output.get("sampling_per_token_logps")
+    if reported is None:
         return None
     old = output.get("old_per_token_logps")
-    missing = found.isnan()
-    return torch.where(missing, torch.zeros_like(found) if old is None else old, found)
+    missing = reported.isnan()
+    return torch.where(missing, torch.zeros_like(reported) if old is None else old, reported)

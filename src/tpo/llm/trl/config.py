@@ -1,4 +1,4 @@
-"""TargetPolicyConfig: TRL's GRPO options, minus those that cannot work, plus the choice of objective."""
+"""TargetPolicyConfig: TRL's GRPO options, without those that cannot work, and the choice of an objective."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from trl import GRPOConfig
 
-from tpo.llm.objective_options import accepted, chosen
+from tpo.llm.objective_options import accepted_options, build_objective
 from tpo.objectives import Objective
 
 _BELONGS_TO_OBJECTIVE = {
@@ -26,11 +26,11 @@ _BELONGS_TO_OBJECTIVE = {
         "another objective, as there is no 'vespo' here: objective='cispo' also weighs by a bounded ratio",
     ),
 }
-"""Options of TRL's loss, and what takes their place."""
+"""Options of TRL's loss, and what to set instead."""
 
 _IMPOSSIBLE = {
     "off_policy_mask_threshold": "it drops rows after the target is made, so that p and q no longer match",
-    "top_entropy_quantile": "it silences tokens, so that the gradient is no longer that of the objective",
+    "top_entropy_quantile": "it drops tokens, so that the gradient is no longer that of the objective",
     "entropy_coef": "the gradient would no longer be the objective's",
     "use_adaptive_entropy": "the gradient would no longer be the objective's",
     **dict.fromkeys(
@@ -47,11 +47,13 @@ _IMPOSSIBLE = {
 class TargetPolicyConfig(GRPOConfig):  # type: ignore[misc]
     """Options of `TargetPolicyTrainer`: those of TRL's `GRPOConfig`, and which objective to train.
 
-    Differs from `GRPOConfig` in two defaults: dropout is off (the pass without gradient runs in train mode,
-    and dropout moves its log-probs), and the loss is the objective's. `beta` is the strength of the KL to the
-    reference for every objective, and `use_bias_correction_kl` (TRL's default) its `kl_correction`.
-    `mask_truncated_completions` is TRL's: a truncated completion counts in its group's mean and sigma, and is
-    not learnt from. `drop_truncated_completions` leaves it out of its group.
+    What differs from `GRPOConfig` by default: the loss is the objective's. Dropout is off, since the forward
+    pass without gradient runs in train mode, and dropout would change its log-probs. A zero-gradient step is
+    skipped (`skip_zero_gradient`). Under bf16, weights are dithered (`weight_dithering`).
+
+    `beta` is the strength of the KL to the reference for every objective, and `use_bias_correction_kl` (TRL's
+    default) its `kl_correction`. `mask_truncated_completions` is TRL's: a truncated completion counts in its
+    group's mean and sigma, but has no gradient. `drop_truncated_completions` leaves it out of its group.
     """
 
     _VALID_DICT_FIELDS: ClassVar[list[str]] = [
@@ -81,20 +83,23 @@ class TargetPolicyConfig(GRPOConfig):  # type: ignore[misc]
         default=0.5, metadata={"help": "A reward above this counts as solved in logs and pass@K."}
     )
     patience: int = field(
-        default=10, metadata={"help": "Rollout batches without a signal before a warning."}
+        default=10,
+        metadata={
+            "help": "Consecutive rollout batches in which most groups are not informative before a warning."
+        },
     )
     reward_timeout: float | None = field(
         default=None,
         metadata={
-            "help": "Seconds after which a call of a reward function is given up. It then runs in a thread, "
+            "help": "Seconds after which a call of a reward function is abandoned. It then runs in a thread, "
             "where signal.alarm (math-verify) does not work. None: no limit, called as TRL does."
         },
     )
     fast_sampling: bool = field(
         default=True,
         metadata={
-            "help": "Sample with `tpo.llm.sampling`, which keeps a second copy of the weights, where it can "
-            "(see `fits` there); else, and with False, as TRL does."
+            "help": "Sample with `tpo.llm.sampling`, which keeps a second copy of the weights, if it supports "
+            "the model (see `fits` there); else, and with False, as TRL does."
         },
     )
     shared_prompts: bool = field(
@@ -114,16 +119,16 @@ class TargetPolicyConfig(GRPOConfig):  # type: ignore[misc]
     skip_zero_gradient: bool = field(
         default=True,
         metadata={
-            "help": "Skip a step whose gradient is zero, because no group carries a signal. With False Adam's "
+            "help": "Skip a step whose gradient is zero, because no group is informative. With False Adam's "
             "momentum moves the policy there, as in TRL. Without effect where a KL (`beta`) or a router's loss "
-            "has a gradient of its own, and under DeepSpeed, which steps by itself."
+            "has a gradient of its own, and under DeepSpeed, which makes its own steps."
         },
     )
     weight_dithering: bool = field(
         default=True,
         metadata={
-            "help": "Under bf16, spread the float32 weights over the intervals that bfloat16 rounds to the "
-            "model's own, so that small updates act as they should (`tpo.llm.trl.dithering`)."
+            "help": "Under bf16, give the float32 weights random low bits that bfloat16 rounds away, so that "
+            "small updates have the effect that they have in float32 (`tpo.llm.trl.dithering`)."
         },
     )
     disable_dropout: bool = field(default=True, metadata={"help": "Switch dropout off."})
@@ -143,15 +148,16 @@ class TargetPolicyConfig(GRPOConfig):  # type: ignore[misc]
         """The objective that these options name; a wrong option names itself and what is accepted."""
         options: dict[str, Any] = dict(self.objective_options or {})  # type: ignore[arg-type]
         options |= {k: v for k in ("score", "eta") if (v := getattr(self, k)) is not None}
-        if "kl_correction" in accepted(self.objective) and self.beta:
+        accepted = accepted_options(self.objective)
+        if "kl_correction" in accepted and self.beta:
             options.setdefault("kl_correction", self.use_bias_correction_kl)
-        if "reward_weights" in accepted(self.objective) and self.reward_weights:
+        if "reward_weights" in accepted and self.reward_weights:
             options.setdefault("reward_weights", tuple(self.reward_weights))
-        if "max_length" in accepted(self.objective):
-            # what a completion may have, not what the longest of a batch has
+        if "max_length" in accepted:
+            # of any completion, not the longest of a batch
             options.setdefault("max_length", float(self.max_completion_length or 0))
         advice = "set beta=... there, so that a reference model is kept for it"
-        return chosen(self.objective, options, self.beta, advice)
+        return build_objective(self.objective, options, self.beta, advice)
 
     def _reject_options(self) -> None:
         defaults = {f.name: f.default for f in fields(GRPOConfig)}
@@ -220,6 +226,6 @@ class TargetPolicyConfig(GRPOConfig):  # type: ignore[misc]
             )
             raise ValueError(
                 f"num_generations is {K}, and a rollout batch has {total} completions "
-                f"({made_of}), so a group would be cut: make it "
+                f"({made_of}), so a group would be split: make it "
                 f"{' or '.join(map(str, near))} completions{also}"
             )

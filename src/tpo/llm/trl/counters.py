@@ -1,4 +1,4 @@
-"""Counters that belong to a checkpoint: a resumed run counts on from there, not from 0."""
+"""Counters that are saved with checkpoints, so that a resumed run does not count from 0."""
 
 from __future__ import annotations
 
@@ -11,33 +11,34 @@ from transformers import TrainerCallback
 
 
 class CheckpointedCounter(TrainerCallback):  # type: ignore[misc]
-    """Counters that go into the trainer's state after each step, and come from that of a checkpoint.
+    """Counters that are written into the trainer's state after each step, and read from that of a checkpoint.
 
-    Transformers writes `stateful_callbacks` into trainer_state.json; an older checkpoint has none of ours.
+    Transformers writes `stateful_callbacks` into trainer_state.json. In an older checkpoint ours are missing.
     """
 
     name: str
+    """the key in `stateful_callbacks`"""
 
-    def noted(self) -> dict[str, Any]:
-        """The numbers so far, as JSON holds them."""
+    def to_dict(self) -> dict[str, Any]:
+        """The counts so far, as JSON holds them."""
         raise NotImplementedError
 
-    def restore(self, noted: dict[str, Any]) -> None:
-        """Count on from these."""
+    def restore(self, counts: dict[str, Any]) -> None:
+        """Continue from what `to_dict` returned."""
         raise NotImplementedError
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        """Count on from the checkpoint, if there is one."""
-        if noted := state.stateful_callbacks.get(self.name):
-            self.restore(noted)
+        """Continue from the checkpoint, if there is one."""
+        if counts := state.stateful_callbacks.get(self.name):
+            self.restore(counts)
 
     def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         """Before a checkpoint may be written."""
-        state.stateful_callbacks[self.name] = self.noted()
+        state.stateful_callbacks[self.name] = self.to_dict()
 
 
-class Seconds(CheckpointedCounter):
-    """Seconds of a run from now on, and those of its earlier parts."""
+class ElapsedSeconds(CheckpointedCounter):
+    """Seconds of a run, from now on and in its earlier parts."""
 
     name = "tpo_seconds"
 
@@ -50,46 +51,46 @@ class Seconds(CheckpointedCounter):
         """So far."""
         return time.perf_counter() - self._start
 
-    def noted(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """As JSON."""
         return {"seconds": self.total}
 
-    def restore(self, noted: dict[str, Any]) -> None:
-        """Add those up to the checkpoint."""
-        self._start -= noted["seconds"]
+    def restore(self, counts: dict[str, Any]) -> None:
+        """Add the seconds up to the checkpoint."""
+        self._start -= counts["seconds"]
 
 
-class Counters(CheckpointedCounter):
+class SkipAndFailureCounts(CheckpointedCounter):
     """Steps that were skipped, and completions that reward functions could not score."""
 
     name = "tpo_counters"
 
-    def __init__(self, skipping: Any, reward_funcs: Sequence[Any]) -> None:
-        """Of a trainer."""
-        self.skipping = skipping
+    def __init__(self, skip_steps: Any, reward_funcs: Sequence[Any]) -> None:
+        """Of a trainer's `SkipSteps` and reward functions."""
+        self.skip_steps = skip_steps
         self.failures = [f.failures for f in reward_funcs if hasattr(f, "failures")]
 
     @property
-    def by_kind(self) -> dict[str, int]:
+    def failures_by_kind(self) -> dict[str, int]:
         """Completions that could not be scored, of all functions."""
         return dict(sum((one.counts for one in self.failures), Counter[str]()))
 
-    def noted(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """As JSON."""
-        own = self.skipping
+        steps = self.skip_steps
         return {
-            "skipped": own.skipped,
-            "zero_gradient": own.zero_gradient,
-            "reports": list(own.reports),
+            "skipped": steps.nonfinite,
+            "zero_gradient": steps.zero_gradient,
+            "reports": list(steps.reports),
             "failures": [dict(one.counts) for one in self.failures],
         }
 
-    def restore(self, noted: dict[str, Any]) -> None:
-        """As the checkpoint has them; another number of reward functions starts from 0."""
-        own = self.skipping
-        own.skipped = noted["skipped"]
-        own.zero_gradient = noted["zero_gradient"]
-        own.reports = list(noted["reports"])
-        if len(noted["failures"]) == len(self.failures):
-            for one, counts in zip(self.failures, noted["failures"], strict=True):
-                one.counts = Counter(counts)
+    def restore(self, counts: dict[str, Any]) -> None:
+        """As the checkpoint has them; with another number of reward functions, failures start from 0."""
+        steps = self.skip_steps
+        steps.nonfinite = counts["skipped"]
+        steps.zero_gradient = counts["zero_gradient"]
+        steps.reports = list(counts["reports"])
+        if len(counts["failures"]) == len(self.failures):
+            for one, by_kind in zip(self.failures, counts["failures"], strict=True):
+                one.counts = Counter(by_kind)

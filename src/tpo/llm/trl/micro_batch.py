@@ -1,8 +1,8 @@
-"""Micro-batches of whole groups: the largest that fits the free memory, and half of it where one does not.
+"""Micro-batches of whole groups: the largest that fits the free memory, halved if it runs out of memory.
 
 TRL hands over all rows of an optimiser step at once (`gradient_accumulation_steps=1`). `MicroBatch` splits them
-and adds up the gradients, so the gradient is the same whatever the size. As no earlier gradient waits at the
-start of a step, a step that ran out of memory is repeated from its start.
+and adds up the gradients, so the gradient is the same whatever the size. At the start of a step no gradient is
+accumulated yet, so a step that ran out of memory can be repeated from its start.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import torch
 
 MARGIN = 0.15
-"""Share of the free memory that is left free."""
+"""This share of the free memory is left free."""
 runs_on_device = 1
 """Runs that share the free memory; the workers of a comparison set it."""
 
@@ -69,30 +69,30 @@ class MicroBatch:
     def __init__(self, trainer: Any, rows: int) -> None:
         """`rows` completions; 0: as many as fit, measured at the first step."""
         self.trainer, self.K, self.rows = trainer, trainer.num_generations, rows
-        self.changed: Callable[[int], None] = lambda rows: None
-        """told of each size that is chosen"""
+        self.on_change: Callable[[int], None] = lambda rows: None
+        """called with each size that is chosen"""
         self.parts = 1
         """micro-batches of the current step"""
 
     @property
     def rows_without_gradient(self) -> int:
-        """Of a pass without gradient; one group until the size is measured."""
+        """The rows of a forward pass without gradient; one group until the size is measured."""
         return self.rows or self.K
 
     def backward(self, model: Any, inputs: Batch, loss_of: Callable[[Batch], Any]) -> Any:
         """The loss of a step, once the gradients of all its micro-batches are added up."""
         if not self.rows:
-            self._choose(len(inputs["row"]), lambda rows: self._needed(inputs, rows))
+            self._choose(len(inputs["row"]), lambda rows: self._memory_needed(inputs, rows))
         trainer, metrics = self.trainer, self.trainer._metrics["train"]
-        noted = {name: len(values) for name, values in metrics.items()}
+        logged = {name: len(values) for name, values in metrics.items()}
 
         def attempt() -> Any:
             for parameter in trainer.model.parameters():
                 parameter.grad = None
             for name, values in metrics.items():
-                del values[noted.get(name, 0) :]
-            trainer.skipping.forget()
-            return self._added_up(model, inputs, loss_of)
+                del values[logged.get(name, 0) :]
+            trainer.skip_steps.reset()
+            return self._accumulate(model, inputs, loss_of)
 
         return self.fitting(attempt)
 
@@ -105,7 +105,7 @@ class MicroBatch:
                 self._check_halving(error)
             self._halve()  # here, where the traceback no longer holds tensors
 
-    def _added_up(self, model: Any, inputs: Batch, loss_of: Callable[[Batch], Any]) -> Any:
+    def _accumulate(self, model: Any, inputs: Batch, loss_of: Callable[[Batch], Any]) -> Any:
         accelerator = self.trainer.accelerator
         parts = list(split(inputs, self.rows))
         self.parts = len(parts)
@@ -123,17 +123,20 @@ class MicroBatch:
         ).requires_grad_()  # a leaf: Trainer's own backward adds nothing
 
     def _choose(self, most: int, measure: Callable[[int], int]) -> None:
+        """Set the largest size that fits on every rank, at most `most` rows."""
         accelerator = self.trainer.accelerator
-        own = largest_fitting(sizes(most, self.K), measure, free_memory(self.trainer))
-        given_back(self.trainer)
-        found = accelerator.gather(torch.tensor([own], device=accelerator.device))
-        self._set(int(found.min()))
+        fitting = largest_fitting(sizes(most, self.K), measure, free_memory(self.trainer))
+        empty_cache(self.trainer)
+        of_ranks = accelerator.gather(torch.tensor([fitting], device=accelerator.device))
+        self._set(int(of_ranks.min()))
 
-    def _needed(self, inputs: Batch, rows: int) -> int:
+    def _memory_needed(self, inputs: Batch, rows: int) -> int:
         """Bytes at the peak of a forward and backward pass over rows of the largest length."""
-        return peak_memory(self.trainer, lambda: self._tried(longest(inputs, rows, self.trainer)))
+        trainer = self.trainer
+        return peak_memory(trainer, lambda: self._try(longest_batch(inputs, rows, trainer)))
 
-    def _tried(self, batch: Batch) -> None:
+    def _try(self, batch: Batch) -> None:
+        """A forward and backward pass, whose gradient is dropped."""
         trainer = self.trainer
         plain = trainer.accelerator.unwrap_model(trainer.model)
         try:
@@ -145,7 +148,7 @@ class MicroBatch:
                 parameter.grad = None
 
     def _check_halving(self, error: torch.OutOfMemoryError) -> None:
-        """Raise where a smaller micro-batch is no way out."""
+        """Raise if a smaller micro-batch cannot help."""
         processes = self.trainer.accelerator.num_processes
         if processes > 1:  # the other ranks wait in a collective operation of the larger one
             advice = f"set micro_batch to {halved(self.rows, self.K)}"
@@ -159,32 +162,32 @@ class MicroBatch:
         ) from error
 
     def _halve(self) -> None:
-        given_back(self.trainer)
+        empty_cache(self.trainer)
         rows, self.rows = self.rows, halved(self.rows, self.K)
         warnings.warn(
             f"out of memory at step {self.trainer.state.global_step} with a micro-batch of {rows} completions: "
-            f"this step is repeated, and the run goes on, with {self.rows}. The gradient is the same",
+            f"this step is repeated, and the run continues, with {self.rows}. The gradient is the same",
             stacklevel=2,
         )
         self._set(self.rows)
 
     def _set(self, rows: int) -> None:
         self.rows = rows
-        self.changed(rows)
+        self.on_change(rows)
 
 
-def longest(inputs: Batch, rows: int, trainer: Any) -> Batch:
-    """The first rows of a batch, with completions of the largest length that may come."""
+def longest_batch(inputs: Batch, rows: int, trainer: Any) -> Batch:
+    """The first rows of a batch, with completions of the largest length that is possible."""
     ids = inputs["completion_ids"][:rows]
     width = max(ids.shape[1], trainer.max_completion_length or 0)
     full = ids[:, :1].expand(-1, width).contiguous()
-    own = {name: inputs[name][:rows] for name in ("prompt_ids", "prompt_mask")}
-    return {**own, "completion_ids": full, "completion_mask": torch.ones_like(full)}
+    prompts = {name: inputs[name][:rows] for name in ("prompt_ids", "prompt_mask")}
+    return {**prompts, "completion_ids": full, "completion_mask": torch.ones_like(full)}
 
 
 def free_memory(trainer: Any) -> int:
-    """Bytes that a pass may take: what is free, less a margin and the optimiser's state that is to come."""
-    given_back(trainer)
+    """Bytes that a micro-batch may take: those free, less a margin and an optimiser state not made yet."""
+    empty_cache(trainer)
     free, _ = torch.cuda.mem_get_info(trainer.accelerator.device)
     trained = [p for p in trainer.model.parameters() if p.requires_grad]
     state = 0 if trainer.optimizer.state else 2 * sum(p.numel() * p.element_size() for p in trained)
@@ -200,8 +203,8 @@ def peak_memory(trainer: Any, work: Callable[[], None]) -> int:
     return torch.cuda.max_memory_allocated(device) - before
 
 
-def given_back(trainer: Any) -> None:
-    """Give cached memory back to the device."""
+def empty_cache(trainer: Any) -> None:
+    """Return cached memory to the device, and reset the peak."""
     if trainer.accelerator.device.type == "cuda":
         torch.cuda.empty_cache()
         torch.cuda.reset_peak_memory_stats(trainer.accelerator.device)

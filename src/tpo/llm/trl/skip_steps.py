@@ -1,8 +1,8 @@
-"""Steps that are skipped: those with a broken gradient, and, with `skip_zero_gradient`, those with a zero one.
+"""Skipped steps: with a gradient that is not finite, and, with `skip_zero_gradient`, with a zero gradient.
 
 A gradient that is NaN or infinite is reported with the groups that caused it. A gradient is zero if no group of
 the batch is informative. Adam would still move the policy, by the momentum of earlier batches. A skipped step
-moves nothing, and the momentum stays for the next step.
+changes neither weights nor momentum.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class MicroStep(NamedTuple):
-    """A micro-batch of the current optimiser step."""
+    """A micro-batch of the current optimiser step, and the coefficients of its tokens."""
 
     rollouts: RolloutBatch
     inputs: dict[str, Any]
@@ -29,20 +29,21 @@ class MicroStep(NamedTuple):
 
 
 class SkipSteps(TrainerCallback):  # type: ignore[misc]
-    """Before each optimiser step: drop the gradients if the step is skipped, so that nothing moves."""
+    """Before each optimiser step: drops the gradients if the step is skipped, so that nothing changes."""
 
     def __init__(self, trainer: Any) -> None:
-        """Watch this trainer."""
+        """For the steps of this trainer."""
         self.trainer = trainer
-        self.skipped = 0
-        """steps with a broken gradient"""
+        self.nonfinite = 0
+        """skipped steps whose gradient was not finite"""
         self.zero_gradient = 0
-        """steps with a zero gradient that were skipped"""
+        """skipped steps whose gradient was zero"""
         self.reports: list[dict[str, Any]] = []
-        self._parts: list[MicroStep] = []
-        self._broken: list[tuple[RolloutBatch, int]] = []
+        """of each step whose gradient was not finite: its groups and their prompts"""
+        self._micro_steps: list[MicroStep] = []
+        self._nonfinite_groups: list[tuple[RolloutBatch, int]] = []
 
-    def watch(
+    def record(
         self,
         rollouts: RolloutBatch,
         inputs: dict[str, Any],
@@ -50,28 +51,29 @@ class SkipSteps(TrainerCallback):  # type: ignore[misc]
         log_probs: torch.Tensor,
         c: torch.Tensor,
     ) -> None:
-        """Note a micro-batch, and those of its groups whose coefficients or log-probs are broken."""
-        self._parts.append(MicroStep(rollouts, inputs, rows, c))
+        """Remember a micro-batch, and those of its groups whose coefficients or log-probs are not finite."""
+        self._micro_steps.append(MicroStep(rollouts, inputs, rows, c))
         if not torch.isfinite((log_probs * c).sum()):
-            self._broken += [(rollouts, g) for g in rollouts.broken(rows, log_probs, c)]
+            groups = rollouts.nonfinite_groups(rows, log_probs, c)
+            self._nonfinite_groups += [(rollouts, g) for g in groups]
 
-    def forget(self) -> None:
-        """Drop what was noted of the current step, which is repeated from its start."""
-        self._parts, self._broken = [], []
+    def reset(self) -> None:
+        """Forget the micro-batches of the current step: it is over, or repeated from its start."""
+        self._micro_steps, self._nonfinite_groups = [], []
 
     def on_pre_optimizer_step(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         """Skip the step, or let it be made."""
-        broken, moving = self._broken_and_moving()
-        zero = args.skip_zero_gradient and not broken and not moving
-        if broken:
-            self._skip(state.global_step)
+        nonfinite, nonzero = self._nonfinite_and_nonzero()
+        zero = args.skip_zero_gradient and not nonfinite and not nonzero
+        if nonfinite:
+            self._skip_nonfinite(state.global_step)
         if zero:
-            self._drop()
+            self._drop_gradients()
             self.zero_gradient += 1
-        self.trainer.metric_log.note(skipped_steps=float(broken), zero_gradient_steps=float(zero))
-        self.forget()
+        self.trainer.metric_log.add(skipped_steps=float(nonfinite), zero_gradient_steps=float(zero))
+        self.reset()
 
-    def _broken_and_moving(self) -> tuple[bool, bool]:
+    def _nonfinite_and_nonzero(self) -> tuple[bool, bool]:
         """Whether a gradient of any rank is not finite, and whether one is not zero.
 
         Without an informative group, later epochs may have a gradient of rounding errors: it counts as zero.
@@ -82,56 +84,58 @@ class SkipSteps(TrainerCallback):  # type: ignore[misc]
         if gradients:
             norms = torch.stack([norm.float() for norm in torch._foreach_norm(gradients)])
         informative = getattr(self.trainer, "aux_loss_enabled", False) or any(
-            part.rollouts.informative for part in self._parts
+            micro_step.rollouts.informative for micro_step in self._micro_steps
         )
-        unseen = not gradients  # an engine that steps by itself
-        found = torch.stack([~norms.isfinite().all(), norms.any() & informative | unseen]).float()
-        broken, moving = accelerator.reduce(found, reduction="sum").tolist()
-        return broken > 0, moving > 0
+        hidden = not gradients  # an engine that makes its own steps
+        flags = torch.stack([~norms.isfinite().all(), norms.any() & informative | hidden]).float()
+        nonfinite, nonzero = accelerator.reduce(flags, reduction="sum").tolist()
+        return nonfinite > 0, nonzero > 0
 
-    def _drop(self) -> None:
+    def _drop_gradients(self) -> None:
         args, accelerator = self.trainer.args, self.trainer.accelerator
         if args.fp16 and not args.max_grad_norm:
             accelerator.unscale_gradients()  # its scaler steps only where it has seen gradients
         for parameter in self.trainer.model.parameters():
             parameter.grad = None
 
-    def _skip(self, step: int) -> None:
-        self._drop()
-        self.skipped += 1
-        culprits = self._broken or self._searched()
+    def _skip_nonfinite(self, step: int) -> None:
+        """Skip the step, and warn of the groups that caused it."""
+        self._drop_gradients()
+        self.nonfinite += 1
+        culprits = self._nonfinite_groups or self._search_groups()
         groups = sorted({g for _, g in culprits})
         texts = [_prompt(rollouts, g) for rollouts, g in culprits]
         self.reports.append({"step": step, "groups": groups, "prompts": texts})
         where = f"group {', '.join(map(str, groups))}" if culprits else "another rank"
         prompts = "; ".join(sorted({text for text in texts if text}))
         warnings.warn(
-            f"step {step} was skipped ({self.skipped} so far): its gradient is NaN or infinite, because of "
+            f"step {step} was skipped ({self.nonfinite} so far): its gradient is NaN or infinite, because of "
             f"{where}{f' (prompt: {prompts})' if prompts else ''}. Weights and optimiser are unchanged. "
-            "If this goes on, lower learning_rate or max_grad_norm",
+            "If this continues, lower learning_rate or max_grad_norm",
             stacklevel=2,
         )
 
-    def _searched(self) -> list[tuple[RolloutBatch, int]]:
+    def _search_groups(self) -> list[tuple[RolloutBatch, int]]:
         """Groups whose own gradient is not finite, tried one by one with the weights of the step."""
         found = []
-        for part in self._parts:
-            groups = part.rows // part.rollouts.shape[1]
+        for micro_step in self._micro_steps:
+            groups = micro_step.rows // micro_step.rollouts.shape[1]
             for g in torch.unique(groups).tolist():
-                if not self._group_is_finite(part, groups == g):
-                    found.append((part.rollouts, g))
+                if not self._group_is_finite(micro_step, groups == g):
+                    found.append((micro_step.rollouts, g))
         return found
 
-    def _group_is_finite(self, part: MicroStep, own: torch.Tensor) -> bool:
+    def _group_is_finite(self, micro_step: MicroStep, of_group: torch.Tensor) -> bool:
         model = self.trainer.accelerator.unwrap_model(self.trainer.model)
+        n = len(of_group)
         inputs = {
-            k: x[own] if isinstance(x, torch.Tensor) and x.ndim and len(x) == len(own) else x
-            for k, x in part.inputs.items()
+            k: x[of_group] if isinstance(x, torch.Tensor) and x.ndim and len(x) == n else x
+            for k, x in micro_step.inputs.items()
         }
         weights = [p for p in model.parameters() if p.requires_grad]
         with attention.cudnn(False):
             log_probs = self.trainer.log_probs.of_batch(model, inputs)[0]
-            loss = (part.c[own] * log_probs).sum()
+            loss = (micro_step.c[of_group] * log_probs).sum()
             gradients = torch.autograd.grad(loss, weights, allow_unused=True)
         return all(bool(g.isfinite().all()) for g in gradients if g is not None)
 
@@ -140,9 +144,9 @@ def _prompt(rollouts: RolloutBatch, g: int) -> str:
     """The start of a group's prompt; empty if another rank has it."""
     K = rollouts.shape[1]
     for row in range(g * K, (g + 1) * K):
-        at = row - rollouts.first_row
-        if 0 <= at < len(rollouts.prompts):
-            prompt = rollouts.prompts[at]
+        local = row - rollouts.first_row
+        if 0 <= local < len(rollouts.prompts):
+            prompt = rollouts.prompts[local]
             text = prompt if isinstance(prompt, str) else str(prompt[-1].get("content", ""))
             return text[:80]
     return ""

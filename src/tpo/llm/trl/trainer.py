@@ -1,10 +1,15 @@
 """TargetPolicyTrainer: TRL's GRPO trainer with the loss of any objective that needs no critic.
 
-Eight hooks, each around TRL's own method: a step keeps to kernels with a sound gradient, completions come from
-a faster sampler and their log-probs from packed groups where that fits, rewards are kept raw, a rollout batch
-becomes a `RolloutBatch`, its coefficients are kept up to date, a step is split into micro-batches that fit the
-memory, and the loss is Σ sg(c)·log_prob. TRL shuffles candidates over micro-batches and ranks; as the
-coefficients are made from whole groups, the gradient is the objective's wherever rows land.
+Eight hooks, each around TRL's own method:
+- a step uses only attention kernels whose gradient is right;
+- completions come from a faster sampler, and their log-probs from packed groups, where these support the model;
+- raw rewards are kept;
+- a rollout batch becomes a `RolloutBatch`, whose coefficients are refreshed after each update;
+- a step is split into micro-batches that fit the memory;
+- the loss is Σ sg(c)·log_prob.
+
+TRL shuffles candidates over micro-batches and ranks. The coefficients come from whole groups, so the gradient
+is the objective's wherever the rows are.
 """
 
 from __future__ import annotations
@@ -15,19 +20,13 @@ from typing import Any
 import torch
 from trl import GRPOTrainer
 
-from tpo.llm.objective_structure import coupled
+from tpo.llm.objective_structure import needs_whole_groups
 from tpo.llm.packed import attention
 from tpo.llm.rewards.guarded import guard_all
-from tpo.llm.trl.compat import (
-    check_hooks,
-    realigned,
-    regrouped,
-    sampler_of,
-    token_mask,
-)
+from tpo.llm.trl.compat import check_hooks, make_sampler, realign_steps, regrouped, token_mask
 from tpo.llm.trl.config import TargetPolicyConfig
-from tpo.llm.trl.counters import Counters
-from tpo.llm.trl.distributed import Ranks
+from tpo.llm.trl.counters import SkipAndFailureCounts
+from tpo.llm.trl.distributed import Collectives
 from tpo.llm.trl.dithering import dither
 from tpo.llm.trl.log_probs import LogProbs
 from tpo.llm.trl.metrics import MetricLog, step_metrics
@@ -43,8 +42,8 @@ class TargetPolicyTrainer(GRPOTrainer):  # type: ignore[misc]
 
     Takes what TRL's `GRPOTrainer` takes, with a `TargetPolicyConfig`. If the per-device batch holds whole
     groups (`per_device_train_batch_size` a multiple of `num_generations`) or the objective looks at one
-    candidate at a time, coefficients come from the training pass itself; otherwise from one more pass, without
-    gradient.
+    candidate at a time, coefficients come from the training step's own forward pass; otherwise from an
+    additional forward pass without gradient.
     """
 
     _buffered_inputs: list[dict[str, Any]]
@@ -64,9 +63,9 @@ class TargetPolicyTrainer(GRPOTrainer):  # type: ignore[misc]
         *more: Any,
         **options: Any,
     ) -> None:
-        """As TRL's; a reward function that raises is counted and its rows are left out.
+        """As TRL's. A failure of a reward function is counted, and its rows are left out.
 
-        If no function scores anything of the first rollout batches, the run ends.
+        If no function scores any completion of the first rollout batches, the run ends.
         """
         check_hooks(GRPOTrainer)
         args = TargetPolicyConfig("tpo-output") if args is None else args
@@ -77,43 +76,43 @@ class TargetPolicyTrainer(GRPOTrainer):  # type: ignore[misc]
         self.objective = args.build()
         self._rollouts: RolloutBatch | None = None
         self.metric_log = MetricLog(self, args)
-        self._cudnn = attention.cudnn_allowed()
+        self._cudnn_allowed = attention.cudnn_allowed()
         rewards = guard_all(reward_funcs, args.reward_timeout)
         super().__init__(model, rewards, args, *more, **options)
         if args.drop_truncated_completions:
             self.mask_truncated_completions = True  # a candidate without tokens leaves its group
         if args.bf16 and args.weight_dithering:
             dither(self.model, args.seed)
-        self.sampler = None if self.use_vllm else sampler_of(self)
+        self.sampler = None if self.use_vllm else make_sampler(self)
         self.log_probs = LogProbs(self)
-        self._ranks = Ranks(self.accelerator)
+        self.collectives = Collectives(self.accelerator)
         self.micro_batch = None if args.micro_batch is None else MicroBatch(self, args.micro_batch)
-        self.skipping = SkipSteps(self)
-        self.add_callback(self.skipping)
-        self.counters = Counters(self.skipping, self.reward_funcs)
-        self.add_callback(self.counters)
+        self.skip_steps = SkipSteps(self)
+        self.add_callback(self.skip_steps)
+        self.counts = SkipAndFailureCounts(self.skip_steps, self.reward_funcs)
+        self.add_callback(self.counts)
 
     # The eight hooks
 
-    def training_step(self, *given: Any, **options: Any) -> Tensor:
-        """Without cuDNN's attention, but for sampling: with a mask, its gradient is NaN at some lengths."""
-        with attention.cudnn(False) as self._cudnn:
-            loss: Tensor = super().training_step(*given, **options)
+    def training_step(self, *args: Any, **options: Any) -> Tensor:
+        """Without cuDNN's attention except for sampling: with a mask, its gradient is NaN at some lengths."""
+        with attention.cudnn(False) as self._cudnn_allowed:
+            loss: Tensor = super().training_step(*args, **options)
         return loss
 
     def _generate_single_turn(
         self, prompt_ids: Any, images: Any, *more: Any, **options: Any
     ) -> Any:
-        """A completion for each row; by the sampler where it fits."""
-        with attention.cudnn(self._cudnn):
+        """A completion for each row; by the fast sampler if it supports the model."""
+        with attention.cudnn(self._cudnn_allowed):
             if self.sampler is None or images is not None:
                 return super()._generate_single_turn(prompt_ids, images, *more, **options)
             start, before = time.perf_counter(), self.sampler.sampled
-            found = self.sampler(prompt_ids, self.temperature)
+            completions = self.sampler(prompt_ids, self.temperature)
         seconds = time.perf_counter() - start
         rate = (self.sampler.sampled - before) / seconds
-        self.metric_log.note(rollout_time=seconds, rollout_tokens_per_second=rate)
-        return found, None
+        self.metric_log.add(rollout_time=seconds, rollout_tokens_per_second=rate)
+        return completions, None
 
     def _calculate_rewards(self, inputs: Any, *more: Any) -> Tensor:
         """Keep the raw rewards [N, R] of all ranks; NaN where a reward is missing, NaN or infinite."""
@@ -125,7 +124,7 @@ class TargetPolicyTrainer(GRPOTrainer):  # type: ignore[misc]
         return rewards
 
     def _generate_and_score_completions(self, inputs: Any) -> dict[str, Any]:
-        """TRL's rollout batch, and a `RolloutBatch` made of what all ranks rolled out."""
+        """TRL's rollout batch; a `RolloutBatch` of all ranks' completions is kept for its training."""
         output: dict[str, Any] = super()._generate_and_score_completions(inputs)
         if not self.model.training:
             return output
@@ -134,38 +133,38 @@ class TargetPolicyTrainer(GRPOTrainer):  # type: ignore[misc]
         rollouts = self._new_rollouts(output, [x.get("prompt") for x in inputs])
         self._rollouts = rollouts
         old = output.get("old_per_token_logps")
-        if old is None and not self._is_live(rollouts):
+        if old is None and not self._fits_in_micro_batch(rollouts):
             with torch.no_grad():
                 old = self.log_probs.of_batch(
                     self.model, output, batch_size=self.args.per_device_train_batch_size
                 )[0]
         if old is not None:
-            rollouts.snapshot(self._everywhere(old.float(), rollouts))
-        if not self._is_live(rollouts):
+            rollouts.set_snapshot(self._gathered(old.float(), rollouts))
+        if not self._fits_in_micro_batch(rollouts):
             rollouts.refresh(rollouts.groups.log_probs_old, self.state.global_step)
             self.metric_log.of_fit(rollouts, rollouts.fit)
         return output
 
     def _prepare_inputs(self, generation_batch: Any) -> Any:
-        """One micro-batch; groups kept whole where they fit, coefficients refreshed after an update."""
-        realigned(self)
+        """One micro-batch, of whole groups if it can hold them; coefficients are refreshed after an update."""
+        realign_steps(self)
         before = self._rollouts
         inputs = super()._prepare_inputs(generation_batch)
         if not self.model.training:
             return inputs
         steps = self.args.steps_per_generation
-        if self.rollouts is not before and self._whole:
+        if self.rollouts is not before and self._whole_groups:
             self._buffered_inputs = regrouped(self._buffered_inputs, self.num_generations)
         rollouts = self.rollouts
-        if not self._is_live(rollouts) and rollouts.refreshed != self.state.global_step:
-            rollouts.refresh(self._rescored(rollouts), self.state.global_step)
+        if not self._fits_in_micro_batch(rollouts) and rollouts.fit_step != self.state.global_step:
+            rollouts.refresh(self._current_log_probs(rollouts), self.state.global_step)
             self.metric_log.of_fit(rollouts, rollouts.fit)
         return self._buffered_inputs[self._step % steps]
 
     def compute_loss(self, model: Any, inputs: Any, *more: Any, **options: Any) -> Any:
-        """The loss; where a step is split, its gradients are added up here."""
+        """The loss; if a step is split into micro-batches, their gradients are added up here."""
         micro = self.micro_batch
-        if micro is None or not self.model.training or not self._whole:
+        if micro is None or not self.model.training or not self._whole_groups:
             return super().compute_loss(model, inputs, *more, **options)
         return micro.backward(model, inputs, lambda part: self._compute_loss(model, part))
 
@@ -183,10 +182,10 @@ class TargetPolicyTrainer(GRPOTrainer):  # type: ignore[misc]
         c = rollouts.flat(fit.coefficients)[rows, : log_probs.shape[1]]
         mask = token_mask(inputs)
         loss = (c * torch.where(mask, log_probs, 0.0)).sum() * self._scale()
-        self.skipping.watch(rollouts, inputs, rows, log_probs.detach() * mask, c)
-        self.metric_log.note(
-            entropy=self._ranks.mean_over(entropies.detach(), mask),
-            **step_metrics(rollouts, fit, rows, mask, self._ranks),
+        self.skip_steps.record(rollouts, inputs, rows, log_probs.detach() * mask, c)
+        self.metric_log.add(
+            entropy=self.collectives.token_mean(entropies.detach(), mask),
+            **step_metrics(rollouts, fit, rows, mask, self.collectives),
         )
         if getattr(self, "aux_loss_enabled", False):
             steps = self.current_gradient_accumulation_steps
@@ -204,19 +203,19 @@ class TargetPolicyTrainer(GRPOTrainer):  # type: ignore[misc]
         compute_entropy: bool = False,
         **more: Any,
     ) -> tuple[Any, ...]:
-        """Log-probs and entropies of completions; with micro-batches that fit the memory, without gradient."""
-        plain = super()._get_per_token_logps_and_entropies
-        given = (model, input_ids, attention_mask, logits_to_keep)
+        """TRL's, with its parameters: log-probs and entropies. Without gradient, in micro-batches that fit."""
+        of_trl = super()._get_per_token_logps_and_entropies
+        arguments = (model, input_ids, attention_mask, logits_to_keep)
 
-        def found(size: int | None) -> tuple[Any, ...]:
-            return self.log_probs.of_tokens(plain, given, size, compute_entropy, more)
+        def forward(size: int | None) -> tuple[Any, ...]:
+            return self.log_probs.of_tokens(of_trl, arguments, size, compute_entropy, more)
 
         micro = self.micro_batch
         if micro is None or torch.is_grad_enabled():
-            return found(batch_size)
-        return micro.fitting(lambda: found(micro.rows_without_gradient))
+            return forward(batch_size)
+        return micro.fitting(lambda: forward(micro.rows_without_gradient))
 
-    # What the hooks are made of
+    # Parts of the hooks
 
     @property
     def rollouts(self) -> RolloutBatch:
@@ -225,27 +224,28 @@ class TargetPolicyTrainer(GRPOTrainer):  # type: ignore[misc]
         return self._rollouts
 
     @property
-    def _whole(self) -> bool:
+    def _whole_groups(self) -> bool:
         """Whether every micro-batch holds whole groups; images cannot be put back in order."""
-        fits = self.args.per_device_train_batch_size % self.num_generations == 0
-        return fits and not self.rollouts.images
+        multiple = self.args.per_device_train_batch_size % self.num_generations == 0
+        return multiple and not self.rollouts.images
 
-    def _is_live(self, rollouts: RolloutBatch) -> bool:
-        """Whether the training pass over a micro-batch says all that its coefficients need."""
+    def _fits_in_micro_batch(self, rollouts: RolloutBatch) -> bool:
+        """Whether the coefficients of a micro-batch follow from its own forward pass."""
         updated = self.state.global_step != rollouts.step
-        return self._whole or not coupled(self.objective, updated)
+        return self._whole_groups or not needs_whole_groups(self.objective, updated)
 
     def _fit(self, rollouts: RolloutBatch, rows: Tensor, log_probs: Tensor) -> Fit:
+        """The coefficients that the rows of a micro-batch need, which have these log-probs."""
         step = self.state.global_step
-        if self._is_live(rollouts):
-            fit = rollouts.live(rows, log_probs, step)
-            self.metric_log.of_fit(rollouts, fit, rows if self._whole else None)
+        if self._fits_in_micro_batch(rollouts):
+            fit = rollouts.fit_micro_batch(rows, log_probs, step)
+            self.metric_log.of_fit(rollouts, fit, rows if self._whole_groups else None)
             return fit
         assert rollouts.fit is not None
         return rollouts.fit
 
     def _scale(self) -> float:
-        """DDP averages over ranks, and an optimiser step spans this many micro-batches of a rollout batch."""
+        """Undoes DDP's mean over ranks, and scales up a step that has only a part of a rollout batch."""
         micro_batches = self.args.steps_per_generation / self.current_gradient_accumulation_steps
         return float(self.accelerator.num_processes * micro_batches)
 
@@ -253,16 +253,15 @@ class TargetPolicyTrainer(GRPOTrainer):  # type: ignore[misc]
         """The objective's value where the policy is the snapshot; 0 with one completion per prompt."""
         log_probs, entropies, *aux = self.log_probs.of_batch(model, inputs, compute_entropy=True)
         rollouts = self._new_rollouts(inputs, [])
-        rollouts.snapshot(self._everywhere(log_probs.float(), rollouts))
-        self.metric_log.note(entropy=self._ranks.mean_over(entropies, token_mask(inputs)))
+        rollouts.set_snapshot(self._gathered(log_probs.float(), rollouts))
+        mask = token_mask(inputs)
+        self.metric_log.add(entropy=self.collectives.token_mean(entropies, mask))
         loss = log_probs.new_zeros(())
         if rollouts.shape[1] > 1:
             loss = rollouts.loss()
-            fit = rollouts.fitted(rollouts.groups.log_probs_old)
+            fit = rollouts.compute_fit(rollouts.groups.log_probs_old)
             rows = torch.arange(len(log_probs), device=log_probs.device) + rollouts.first_row
-            self.metric_log.note(
-                **step_metrics(rollouts, fit, rows, token_mask(inputs), self._ranks)
-            )
+            self.metric_log.add(**step_metrics(rollouts, fit, rows, mask, self.collectives))
         if getattr(self, "aux_loss_enabled", False):
             loss = loss + self.router_aux_loss_coef * aux[0]
         return loss
@@ -284,16 +283,16 @@ class TargetPolicyTrainer(GRPOTrainer):  # type: ignore[misc]
             kl_correction=self.args.use_bias_correction_kl,
         )
 
-    def _rescored(self, rollouts: RolloutBatch) -> Tensor:
-        """[G, K, T] log-probs under the policy as it is now, of all ranks' rows."""
+    def _current_log_probs(self, rollouts: RolloutBatch) -> Tensor:
+        """[G, K, T] log-probs of all ranks' rows under the policy as it is now."""
         T = max(batch["completion_ids"].shape[1] for batch in self._buffered_inputs)
         n = sum(len(batch["row"]) for batch in self._buffered_inputs)
         local = torch.zeros(n, T, device=self.accelerator.device)
         with torch.no_grad():
             for batch in self._buffered_inputs:
                 local[batch["row"]] = self.log_probs.of_batch(self.model, batch)[0].float()
-        return self._everywhere(local, rollouts)
+        return self._gathered(local, rollouts)
 
-    def _everywhere(self, local: Tensor, rollouts: RolloutBatch) -> Tensor:
+    def _gathered(self, local: Tensor, rollouts: RolloutBatch) -> Tensor:
         """[n, T] of each rank as [G, K, T] on every rank."""
-        return self._ranks.gathered(local).reshape(rollouts.shape)
+        return self.collectives.gather_rows(local).reshape(rollouts.shape)

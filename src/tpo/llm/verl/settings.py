@@ -13,8 +13,8 @@ from typing import Any
 from omegaconf import DictConfig, OmegaConf, open_dict
 
 from tpo.checks import close_match
-from tpo.llm.objective_options import chosen
-from tpo.llm.runs.recipe import of_kind
+from tpo.llm.objective_options import build_objective
+from tpo.llm.runs.recipe import typed_value
 from tpo.objectives import Objective
 from tpo.storage.former_names import current_options
 
@@ -57,7 +57,7 @@ class Settings:
         advice = (
             "set actor_rollout_ref.actor.use_kl_loss=True and kl_loss_coef, which add verl's own KL"
         )
-        return chosen(self.objective, options, 0.0, advice)
+        return build_objective(self.objective, options, 0.0, advice)
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ def read(config: DictConfig) -> Settings:
             hint = close_match(name, names)
             raise ValueError(f"{SECTION} has no option {name!r}.{hint} Options: {', '.join(names)}")
     settings = Settings(**{str(k): v for k, v in given.items()})
-    of_kind("bool", f"{SECTION}.skip_zero_gradient", settings.skip_zero_gradient)
+    typed_value("bool", f"{SECTION}.skip_zero_gradient", settings.skip_zero_gradient)
     settings.build()
     return settings
 
