@@ -74,9 +74,8 @@ class Sampler:
         self.model, self.rows = model, rows
         weight = next(model.parameters())
         self._device = weight.device
-        self._stopping = Stopping(
-            tokens, torch.tensor(sorted(set(ends)), device=weight.device), pad
-        )
+        self.ends = sorted(set(ends))
+        self._stopping = Stopping(tokens, torch.tensor(self.ends, device=weight.device), pad)
         self.sampled = 0
         """tokens so far"""
         base = _base_model(model)
@@ -115,8 +114,7 @@ class Sampler:
         decoder.set_temperature(temperature)
         decoder.start(cache, mask, logits, torch.tensor(prompt_of, device=ids.device), len(prompts))
         found = self._decoded(decoder, cache)[: len(prompts)]
-        ends = self._stopping.ends.tolist()
-        return [up_to_end(row, ends) for row in found.tolist()]
+        return [up_to_end(row, self.ends) for row in found.tolist()]
 
     def _decoded(self, decoder: Decoder, cache: PromptCache) -> Tensor:
         """[rows, T] when all rows have ended; a decoder of half the rows takes over once half have ended."""
