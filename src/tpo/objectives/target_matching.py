@@ -102,13 +102,14 @@ def score_rule(groups: Groups, score: str) -> ScoreRule:
 
 def log_scores_of(xp: Namespace, log_probs: Array, rule: ScoreRule) -> Array:
     """[B, K] one log-score per candidate."""
-    per_token = _unclipped(xp, log_probs, rule)
+    per_token = token_terms(xp, log_probs, rule)
     if rule.clip is not None:
         per_token = xp.clip(per_token, *rule.clip)
     return xp.sum(per_token if rule.scale is None else per_token * rule.scale, axis=-1)
 
 
-def _unclipped(xp: Namespace, log_probs: Array, rule: ScoreRule) -> Array:
+def token_terms(xp: Namespace, log_probs: Array, rule: ScoreRule) -> Array:
+    """[B, K, T] what a log-score sums, before it is clipped: log-probs or log-ratios, 0 where masked."""
     per_token = masked(xp, log_probs, rule.tokens)
     return per_token if rule.offset is None else per_token - rule.offset
 
@@ -118,7 +119,7 @@ def pulled_back(xp: Namespace, c: Array, log_probs: Array, rule: ScoreRule) -> A
     scale = 1.0 if rule.scale is None else rule.scale
     per_token = c[..., None] * scale / count_contexts(c) + xp.zeros_like(log_probs)
     if rule.clip is not None:
-        unclipped = _unclipped(xp, log_probs, rule)
+        unclipped = token_terms(xp, log_probs, rule)
         inside = (unclipped > rule.clip[0]) & (unclipped < rule.clip[1])
         per_token = xp.where(inside, per_token, 0.0)
     return masked(xp, per_token, rule.tokens)

@@ -73,12 +73,13 @@ def test_a_start_without_any_score_is_an_error() -> None:
     guarded = guard_all([broken], timeout=None)
     assert guarded[0](prompts=[""], completions=[""]) == [None]
     start = StartCheck()
-    start.check(1.0, guarded)
-    start.check(1.0, guarded)
+    functions = {"broken": guarded[0]}
+    start.check(1.0, functions)
+    start.check(1.0, functions)
     with pytest.raises(
         RuntimeError, match=r"of 3 rollout batches could be scored \(raised: broken"
     ):
-        start.check(1.0, guarded)
+        start.check(1.0, functions)
 
 
 def test_a_function_is_guarded_once_and_a_reward_model_never() -> None:

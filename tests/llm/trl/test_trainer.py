@@ -18,7 +18,7 @@ from support import tiny_model
 from tpo.llm import TargetPolicyTrainer
 from tpo.llm.objective_structure import needs_whole_groups
 from tpo.llm.trl.compat import check_hooks, regrouped
-from tpo.llm.trl.metrics import fit_metrics
+from tpo.llm.trl.metrics import fit_metrics, step_metrics
 from tpo.llm.trl.rollout_batch import RolloutBatch
 
 
@@ -266,7 +266,10 @@ def test_a_reward_with_an_alarm_runs_in_the_main_thread(tmp_path: Path) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:a completion could not be scored:RuntimeWarning")
-def test_one_failing_reward_of_two_is_reported_by_name(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["broken", "reward#2"])
+def test_one_failing_reward_of_two_is_reported_by_name(tmp_path: Path, name: str) -> None:
+    """Also if another function has the same name."""
+
     def broken(completions: list[str], **_: Any) -> list[float]:
         raise KeyError("solution")
 
@@ -274,15 +277,16 @@ def test_one_failing_reward_of_two_is_reported_by_name(tmp_path: Path) -> None:
         """Does not apply to half of the rows, which is no failure."""
         return [None if i % 2 else x for i, x in enumerate(tiny_model.reward(completions))]
 
+    broken.__name__ = name.partition("#")[0]
     made = tiny_model.trainer(tmp_path, [tiny_model.reward, broken, partly], max_steps=4)
     with pytest.warns(
-        RuntimeWarning, match="reward function broken failed on every.*3 rollout.*'solution'"
+        RuntimeWarning, match=f"reward function {name} failed on every.*3 rollout.*'solution'"
     ) as seen:
         made.train()
     assert sum("failed on every" in str(w.message) for w in seen) == 1
     for row in made.state.log_history[:4]:
         assert row["reward_failures"] == 0
-        assert row["reward_failures/broken"] == 1
+        assert row[f"reward_failures/{name}"] == 1
         assert row["reward_failures/reward"] == row["reward_failures/partly"] == 0
 
 
@@ -371,3 +375,21 @@ def test_the_eval_loss_is_the_objectives_own(tmp_path: Path, name: str) -> None:
     assert found["eval_loss"] == pytest.approx(float(expected), rel=1e-5)
     assert found["eval_kl"] == pytest.approx(kl, rel=1e-4)
     assert kl > 0.001
+
+
+def test_tokens_that_lpo_clips_are_logged(tmp_path: Path) -> None:
+    """Ratios 1.5 and .5 lie outside 1 ± .2, the ratio 1.1 does not; one token of two candidates each."""
+    old = torch.zeros(1, 4, 1)
+    now = torch.log(torch.tensor([1.5, 1.1, 0.5, 1.0])).reshape(1, 4, 1)
+    groups = tpo.Groups(
+        old, torch.tensor([[1.0, 0, 0, 1]]), torch.ones(1, 4, 1, dtype=torch.bool),
+        valid=torch.ones(1, 4, dtype=torch.bool),
+    )  # fmt: skip
+    rollouts = RolloutBatch(tpo.objective("lpo", score="ratio", clip=0.2), groups, 0.0, 0, 0)
+    fit = rollouts.compute_fit(now)
+    assert fit.coefficients[0, [0, 2], 0].tolist() == [0, 0], "a clipped token has no gradient"
+    collectives = tiny_model.trainer(tmp_path).collectives
+    mask = torch.ones(4, 1, dtype=torch.bool)
+    found = step_metrics(rollouts, fit, torch.arange(4), mask, collectives)
+    assert (found["clip_ratio/low_mean"], found["clip_ratio/high_mean"]) == (0.25, 0.25)
+    assert found["clip_ratio/region_mean"] == 0.5

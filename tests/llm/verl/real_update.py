@@ -3,6 +3,7 @@ beside the objective's over whole groups in float64. A line of JSON for each run
 scores differ, and a list of overrides: `python real_update.py FOLDER '[[0, 1, 2, 3], ["key=value", ...]]' ...`
 """
 
+import contextlib
 import json
 import os
 import socket
@@ -181,52 +182,66 @@ def trainer_with_worker(config):
     return trainer, worker.actor.engine
 
 
+def tensors_of(module):
+    """Weights and gradients by name."""
+    named = dict(module.named_parameters())
+    weights = {k: plain(x) for k, x in named.items()}
+    return weights, {k: plain(x.grad) for k, x in named.items() if x.grad is not None}
+
+
+@contextlib.contextmanager
+def recorded(engine):
+    """Weights and gradients of each optimiser step, and the groups in each update."""
+    steps, groups = [], []
+    step, update = engine.optimizer_step, PPOTrainer._update_actor
+
+    def recorded_step(*args):
+        steps.append(tensors_of(engine.module))
+        return step(*args)
+
+    def recorded_update(self, batch, metrics):
+        groups.append(sorted({int(key[3]) for key in batch.keys if not key.startswith("pad")}))
+        return update(self, batch, metrics)
+
+    engine.optimizer_step, PPOTrainer._update_actor = recorded_step, recorded_update
+    yield steps, groups
+    engine.optimizer_step, PPOTrainer._update_actor = step, update
+
+
+def compared(exact, steps, groups, mini_batches):
+    """The size of the exact gradient of each step, and the error of the recorded one relative to it."""
+    errors, sizes = [], []
+    for (weights, gradients), own in zip(steps, groups, strict=True):
+        wanted = exact.gradient(weights, own, mini_batches)
+        sizes.append(size(wanted))
+        error = size({k: gradients[k].double() - w for k, w in wanted.items()})
+        errors.append(error / max(sizes[-1], 1e-9))
+    return errors, sizes
+
+
 def updated(folder, informative, overrides):
+    """What one run does: its errors, and what it moved, skipped and logged."""
     config = composed(*options(folder), *overrides)
     OmegaConf.resolve(config)
     trainer, engine = trainer_with_worker(config)
     found = rows(torch.Generator().manual_seed(0), informative)
     exact = Exact(folder, found, trainer.objective)
-    steps, taken = [], []
-    step, update = engine.optimizer_step, PPOTrainer._update_actor
-
-    def watched(*args):
-        named = dict(engine.module.named_parameters())
-        steps.append(
-            [
-                {k: plain(x) for k, x in kind}
-                for kind in (named.items(), ((k, p.grad) for k, p in named.items()))
-            ]
-        )
-        return step(*args)
-
-    def noted(self, batch, metrics):
-        taken.append(sorted({int(key[3]) for key in batch.keys if not key.startswith("pad")}))
-        return update(self, batch, metrics)
-
-    engine.optimizer_step, PPOTrainer._update_actor = watched, noted
-    before = {k: plain(p) for k, p in engine.module.named_parameters()}
+    before, _ = tensors_of(engine.module)
     metrics = {}
     batch = trainer._balance_batch(put(found), metrics=metrics)
     padding = sum(key.startswith("pad") for key in batch.keys)
-    batch = trainer._compute_old_log_prob(batch, metrics)
-    batch = trainer._compute_advantage(batch, metrics)
-    stored = tq.kv_batch_get(keys=batch.keys, partition_id="train", select_fields=["rm_scores"])
-    trainer._update_actor(batch, metrics)
+    with recorded(engine) as (steps, groups):
+        batch = trainer._compute_old_log_prob(batch, metrics)
+        batch = trainer._compute_advantage(batch, metrics)
+        stored = tq.kv_batch_get(keys=batch.keys, partition_id="train", select_fields=["rm_scores"])
+        trainer._update_actor(batch, metrics)
     tq.kv_clear(keys=batch.keys, partition_id="train")
-    PPOTrainer._update_actor = update
-
-    errors, sizes = [], []
-    for (weights, gradients), groups in zip(steps, taken, strict=True):
-        wanted = exact.gradient(weights, groups, trainer.updates.mini_batches)
-        sizes.append(size(wanted))
-        error = size({k: gradients[k].double() - w for k, w in wanted.items()})
-        errors.append(error / max(sizes[-1], 1e-9))
-    after = {k: plain(p) for k, p in engine.module.named_parameters()}
+    after, _ = tensors_of(engine.module)
+    errors, sizes = compared(exact, steps, groups, trainer.updates.mini_batches)
     return {
         "errors": errors,
         "sizes": sizes,
-        "groups": taken,
+        "groups": groups,
         "padding": padding,
         "moved": size({k: w - before[k] for k, w in after.items()}),
         "zero_gradient_steps": metrics["tpo/zero_gradient_steps"],

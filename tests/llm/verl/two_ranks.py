@@ -10,7 +10,7 @@ from functools import partial
 
 import cpu_platform
 import torch
-from real_update import PROMPTS, Exact, K, chosen_by_policy, fields, plain, rows, size
+from real_update import PROMPTS, Exact, K, chosen_by_policy, fields, recorded, rows, size
 from verl.utils import tensordict_utils as tu
 from verl.utils.tensordict_utils import list_of_dict_to_tensordict
 from verl.workers.config import (
@@ -89,6 +89,31 @@ def advantages(stored, keys, old, objective):
     return [-c.row(i) for i in range(len(stored))]
 
 
+def rows_of_rank(rank, exact, found, objective):
+    """Every second row with its advantages, so that neighbours in a group lie on different ranks."""
+    stored, keys = with_padding(found)
+    where = {f"uid{g}_{k}_0": (g, k) for g in range(PROMPTS) for k in range(K)}
+    old = [
+        exact.old[where[key]][: len(row["responses"])].float() if key in where else torch.zeros(1)
+        for key, row in zip(keys, stored, strict=True)
+    ]
+    by_row = advantages(stored, keys, old, objective)
+    data = list_of_dict_to_tensordict(
+        [
+            {**stored[i], "old_log_probs": old[i], "advantages": by_row[i]}
+            for i in range(rank, len(stored), 2)
+        ]
+    )
+    tu.assign_non_tensor(
+        data,
+        global_batch_size=len(stored),
+        mini_batch_size=len(stored),
+        temperature=1.0,
+        calculate_entropy=False,
+    )
+    return data
+
+
 def main(rank, folder, port):
     os.environ.update(
         RANK=str(rank), WORLD_SIZE="2", MASTER_ADDR="127.0.0.1", MASTER_PORT=port, LOCAL_RANK="0"
@@ -99,37 +124,11 @@ def main(rank, folder, port):
     objective = build_objective("tpo", {"score": "mean"}, 0.0, "")
     found = rows(torch.Generator().manual_seed(0), range(PROMPTS))
     exact = Exact(folder, found, objective)
-    stored, keys = with_padding(found)
-    where = {f"uid{g}_{k}_0": (g, k) for g in range(PROMPTS) for k in range(K)}
-    old = [
-        exact.old[where[key]][: len(row["responses"])].float() if key in where else torch.zeros(1)
-        for key, row in zip(keys, stored, strict=True)
-    ]
-    by_row = advantages(stored, keys, old, objective)
-    own = range(rank, len(stored), 2)  # neighbours in a group lie on different ranks
-    data = list_of_dict_to_tensordict(
-        [{**stored[i], "old_log_probs": old[i], "advantages": by_row[i]} for i in own]
-    )
-    tu.assign_non_tensor(
-        data,
-        global_batch_size=len(stored),
-        mini_batch_size=len(stored),
-        temperature=1.0,
-        calculate_entropy=False,
-    )
+    data = rows_of_rank(rank, exact, found, objective)
     made = worker(folder)
-    kept, step = [], made.engine.optimizer_step
-
-    def watched():
-        named = dict(made.engine.module.named_parameters())
-        kept.append(
-            [{k: plain(p) for k, p in named.items()}, {k: plain(p.grad) for k, p in named.items()}]
-        )
-        return step()
-
-    made.engine.optimizer_step = watched
-    made.train_mini_batch(data)
-    ((weights, gradients),) = kept
+    with recorded(made.engine) as (steps, _):
+        made.train_mini_batch(data)
+    ((weights, gradients),) = steps
     wanted = exact.gradient(weights, list(range(PROMPTS)), 1)
     off = size({k: gradients[k].double() - w for k, w in wanted.items()})
     ranks = made.engine.get_data_parallel_size()

@@ -11,7 +11,7 @@ import inspect
 import math
 import threading
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -169,7 +169,7 @@ class StartCheck:
         """functions that failed on every row so far"""
 
     def check(
-        self, unscored: float, reward_funcs: Sequence[Any], failed: dict[str, float] | None = None
+        self, unscored: float, functions: Mapping[str, Any], failed: dict[str, float] | None = None
     ) -> None:
         """Count one rollout batch; after FIRST_BATCHES, raise if failures have left all without a score.
 
@@ -184,7 +184,7 @@ class StartCheck:
         self._failing = all_failed if self._failing is None else self._failing & all_failed
         if self.batches < FIRST_BATCHES:
             return
-        known = {f.__name__: f.failures.first for f in reward_funcs if hasattr(f, "failures")}
+        known = {name: f.failures.first for name, f in functions.items() if hasattr(f, "failures")}
         if self.scored:
             for name in sorted(self._failing):
                 warnings.warn(
@@ -219,6 +219,14 @@ def guard_all(reward_funcs: Any, timeout: float | None) -> Any:
         return reward_funcs
     guard = Guarded(reward_funcs, timeout)
     return _async(guard) if _is_async(reward_funcs) else guard
+
+
+def unique_names(names: Sequence[str]) -> list[str]:
+    """The names of reward functions, told apart: the second `score` is `score#2`."""
+    return [
+        name if (n := list(names[: i + 1]).count(name)) == 1 else f"{name}#{n}"
+        for i, name in enumerate(names)
+    ]
 
 
 def failed_shares(

@@ -9,14 +9,20 @@ import torch
 from tpo import diagnostics
 from tpo.groups import Groups, masked
 from tpo.llm.group_metrics import GroupWarnings, score_metrics, valid_candidates
-from tpo.llm.rewards.guarded import StartCheck, failed_shares
+from tpo.llm.rewards.guarded import StartCheck, failed_shares, unique_names
 from tpo.llm.trl.config import TargetPolicyConfig
 from tpo.llm.trl.distributed import Collectives
 from tpo.llm.trl.rollout_batch import Fit, RolloutBatch
 from tpo.objectives.kl import clamped, corrected, k3
 from tpo.objectives.ratio import ClippedObjective, RatioObjective
 from tpo.objectives.soft_clip import CISPO
-from tpo.objectives.target_matching import PreparedTarget, log_scores_of, misfit, probabilities
+from tpo.objectives.target_matching import (
+    PreparedTarget,
+    log_scores_of,
+    misfit,
+    probabilities,
+    token_terms,
+)
 
 
 class MetricLog:
@@ -44,13 +50,15 @@ class MetricLog:
         trainer = self.trainer
         unscored = rewards.isnan().all(-1).float().mean().item()
         missing = rewards.isnan().float().mean(0).tolist()
-        of_rank = failed_shares(trainer.reward_funcs, trainer.reward_func_names, rows, missing)
+        names = unique_names(trainer.reward_func_names)
+        of_rank = failed_shares(trainer.reward_funcs, names, rows, missing)
         shares = torch.tensor(list(of_rank.values()), device=rewards.device)
         failed = dict(zip(of_rank, trainer.collectives.rank_mean(shares), strict=True))
         self.add(reward_time=seconds, reward_failures=unscored)
         self.add(**{f"reward_failures/{name}": share for name, share in failed.items()})
         if trainer.model.training:
-            self._start_check.check(unscored, trainer.reward_funcs, failed)
+            functions = dict(zip(names, trainer.reward_funcs, strict=True))
+            self._start_check.check(unscored, functions, failed)
 
     def of_scores(self, groups: Groups) -> None:
         """The shares of groups of a new rollout batch."""
@@ -128,11 +136,10 @@ def step_metrics(
     objective, prepared = rollouts.objective, fit.prepared
     if isinstance(objective, CISPO):
         above = objective.ratios(rollouts.groups.xp, fit.log_probs, prepared) > objective.cap
-        clipped = above & (prepared.advantages > 0)
-        metrics["cispo_clip_ratio"] = collectives.token_mean(*of_rows(clipped))
-    if isinstance(objective, ClippedObjective):
-        ratios = _log_ratios(rollouts, fit).exp()
-        low, high = map(of_rows, objective.clipped(ratios, prepared.advantages))
+        capped = above & (prepared.advantages > 0)
+        metrics["cispo_clip_ratio"] = collectives.token_mean(*of_rows(capped))
+    if (clipped := _clipped(rollouts, fit)) is not None:
+        low, high = map(of_rows, clipped)
         metrics["clip_ratio/low_mean"] = collectives.token_mean(*low)
         metrics["clip_ratio/low_min"] = collectives.row_mean_range(*low)[0]
         metrics["clip_ratio/high_mean"] = collectives.token_mean(*high)
@@ -141,6 +148,19 @@ def step_metrics(
             metrics["clip_ratio/low_mean"] + metrics["clip_ratio/high_mean"]
         )
     return metrics
+
+
+def _clipped(rollouts: RolloutBatch, fit: Fit) -> tuple[torch.Tensor, torch.Tensor] | None:
+    """Which ratios are clipped at the lower bound and at the upper one; None if the objective clips none."""
+    objective, prepared = rollouts.objective, fit.prepared
+    if isinstance(objective, ClippedObjective):
+        below, above = objective.clipped(_log_ratios(rollouts, fit).exp(), prepared.advantages)
+        return below, above
+    if isinstance(prepared, PreparedTarget) and prepared.rule.clip is not None:
+        low, high = prepared.rule.clip
+        x = token_terms(rollouts.groups.xp, fit.log_probs, prepared.rule)
+        return x <= low, x >= high
+    return None
 
 
 def _kl(rollouts: RolloutBatch, fit: Fit) -> torch.Tensor | None:
