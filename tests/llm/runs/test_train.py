@@ -362,20 +362,33 @@ def test_the_flags_of_a_recipe_make_it_again() -> None:
     assert recipe({k: v for k, v in parsed.items() if k in made.to_dict()}) == made
 
 
+@pytest.mark.parametrize(
+    "own", [{"steps": 1}, {"steps": None, "batches": 1, "compare": "tpo,grpo"}]
+)
 def test_a_scorer_that_fails_on_everything_ends_the_run_before_training(
-    place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    place: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    own: dict[str, Any],
 ) -> None:
     (place / "broken.py").write_text(
         "def score(completion, answer):\n    raise OSError('no disk')\n"
     )
     monkeypatch.setenv("PYTHONPATH", f"{place}:{os.environ.get('PYTHONPATH', '')}")
     with pytest.warns(RuntimeWarning, match="could not be scored"):
-        assert main(flags(place, scorer="broken:score")) == 2
+        assert main(flags(place, scorer="broken:score", **own)) == 2
     said = capsys.readouterr().err.splitlines()[-1]
     assert said.startswith("tpo: scorer 'broken:score' scored none of the 20 completions before")
     assert "(raised: OSError: no disk): fix the scorer" in said
-    assert not read_lines(place / "run/log.jsonl")
-    assert main(flags(place, steps=1)) == 0  # with another scorer, in the same folder
+    assert not any(map(read_lines, (place / "run").rglob("log.jsonl")))
+    assert main(flags(place, **own)) == 0  # with another scorer, in the same folder
+
+
+def test_a_file_in_the_place_of_the_folder_is_named(tmp_path: Path) -> None:
+    (tmp_path / "taken").write_text("")
+    for out in ("taken", "taken/below"):
+        with pytest.raises(ValueError, match=r"--out is .*taken is a file: give a folder"):
+            check_folder(Recipe("m", "gsm8k", out=str(tmp_path / out)), tmp_path / out, False)
 
 
 @pytest.mark.parametrize("compare", [[], ["--compare=tpo,grpo"]])

@@ -17,6 +17,7 @@ from tpo.llm.comparison.method import Method
 from tpo.llm.comparison.plan import Plan, Run
 from tpo.llm.comparison.summary import summary, write_curves
 from tpo.llm.runs import models
+from tpo.llm.runs.evaluation import NothingScoredError
 from tpo.llm.runs.folders import check_comparison
 from tpo.llm.runs.launch import is_main, processes
 from tpo.storage.files import write_json
@@ -53,10 +54,17 @@ def compare(plan: Plan, workers: int = 1, resume: bool = False) -> dict[str, Any
             write_curves(plan)
         return _runs_after(plan, run)
 
-    if workers == 1:
-        pool.run_in_turn(_first_runs(plan), base, on_end)
-    else:
-        pool.run_in_processes(_first_runs(plan), base, on_end, workers)
+    try:
+        if workers == 1:
+            pool.run_in_turn(_first_runs(plan), base, on_end)
+        else:
+            pool.run_in_processes(_first_runs(plan), base, on_end, workers)
+    except NothingScoredError:
+        if not any(
+            folder.rglob("recipe.json")
+        ):  # nothing was trained: a corrected command starts it
+            (folder / "comparison.json").unlink(missing_ok=True)
+        raise
     found = summary(folder)
     if is_main():
         write_json(folder / "comparison.json", {"plan": plan.to_dict(), "summary": found})

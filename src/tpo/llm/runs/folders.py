@@ -21,6 +21,7 @@ def recipe_json(recipe: Recipe) -> dict[str, Any]:
 
 def check_folder(recipe: Recipe, out: Path, resume: bool) -> None:
     """Refuse a folder with a run of another recipe, or with any run unless `resume` is set."""
+    _check_no_file(out)
     if (out / "comparison.json").exists():
         raise ValueError(
             f"{out} holds a comparison: choose another --out for a single run, or add --compare"
@@ -45,6 +46,13 @@ def check_folder(recipe: Recipe, out: Path, resume: bool) -> None:
         )
 
 
+def _check_no_file(out: Path) -> None:
+    """A file in the place of a folder is an error here, before anything heavy is imported."""
+    for path in (out, *out.parents):
+        if path.is_file():
+            raise ValueError(f"--out is {out}, and {path} is a file: give a folder")
+
+
 def check_comparison(plan: Plan, resume: bool) -> list[str]:
     """Refuse a folder with another comparison, or with any comparison unless `resume` is set.
 
@@ -53,6 +61,7 @@ def check_comparison(plan: Plan, resume: bool) -> list[str]:
     if not is_main():
         return []
     folder = plan.folder
+    _check_no_file(folder)
     if (folder / "recipe.json").exists():
         raise ValueError(f"{folder} holds a single run: choose another --out for a comparison")
     before = read_json(folder / "comparison.json")
