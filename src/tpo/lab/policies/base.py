@@ -1,4 +1,4 @@
-"""What a policy is: parameters, and logits over the next action."""
+"""The protocol of a policy: parameters, and logits over the next action."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Params = dict[str, Any]
 
 
 class Paths(NamedTuple):
-    """The continuations an update evaluates: each distinct one once."""
+    """The distinct continuations that an update evaluates."""
 
     tokens: jax.Array
     """[R, T-1] all generated tokens but the last, which is predicted and never fed."""
@@ -20,7 +20,7 @@ class Paths(NamedTuple):
 
 
 class Policy(Protocol):
-    """A frozen value: architecture only. Parameters are passed in, never held."""
+    """A frozen value that describes an architecture. Parameters are passed to its methods."""
 
     @property
     def matrices(self) -> frozenset[str]:

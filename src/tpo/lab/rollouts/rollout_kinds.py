@@ -29,7 +29,7 @@ from tpo.lab.tasks.base import Task
 
 
 class Drawn(NamedTuple):
-    """What a kind makes its group of."""
+    """Samples with what a kind needs to score them."""
 
     sample: Sample
     rewards: jax.Array
@@ -43,7 +43,7 @@ class Drawn(NamedTuple):
 
 
 class Scored(NamedTuple):
-    """Candidates [B, S, T, W] with a score each, before they are arranged into groups."""
+    """Candidates [B, S, T, W], each with a score, before they are arranged into groups."""
 
     candidates: jax.Array
     log_probs: jax.Array
@@ -71,12 +71,12 @@ def of_first(x: jax.Array) -> jax.Array:
 
 
 def episodes(drawn: Drawn) -> Scored:
-    """What was taken, with its rewards."""
+    """The sampled actions with their rewards."""
     return Scored(*drawn.sample, drawn.rewards[..., None])
 
 
 def next_tokens(drawn: Drawn) -> Scored:
-    """Each candidate token scored as if it had been taken: it replaces the one that was."""
+    """Each candidate token with its reward if it replaced the token that was taken."""
     candidates = drawn.sample.candidates
     b, _, t, w = candidates.shape
     taken = jnp.broadcast_to(drawn.sample.taken[:, 0, None, None], (b, t, w, t))
@@ -88,7 +88,7 @@ def next_tokens(drawn: Drawn) -> Scored:
 
 
 def true_rewards(drawn: Drawn) -> Scored:
-    """Every action with the reward it would get."""
+    """All actions, each with its reward."""
     b, a = drawn.all_log_probs.shape
     actions = jnp.broadcast_to(jnp.arange(a), (b, a))
     rewards = drawn.task.rewards(drawn.answer, actions[..., None])
@@ -96,12 +96,12 @@ def true_rewards(drawn: Drawn) -> Scored:
 
 
 def taken_only(drawn: Drawn) -> Scored:
-    """Every action; the taken one scores R - b, the others 0."""
+    """All actions; the taken one scores R - b, the others 0."""
     return _all_actions(drawn, _vector(drawn))
 
 
 def pooled(drawn: Drawn) -> Scored:
-    """Every action; scores of the taken ones averaged over the batch."""
+    """All actions, with the scores of `taken_only` averaged over the batch."""
     vector = _vector(drawn)
     return _all_actions(drawn, jnp.broadcast_to(vector.mean(0), vector.shape))
 
@@ -127,10 +127,10 @@ def _all_actions(drawn: Drawn, scores: jax.Array) -> Scored:
 
 
 class Kind(NamedTuple):
-    """How to sample for a group of K, what to score, and how to arrange it as [groups, K, T]."""
+    """How to sample a group of K, how to score it, and how to arrange it as [groups, K, T]."""
 
     many: str
-    """Where the K samples go: "streams", "width", or "" where one is drawn."""
+    """What the group size multiplies: "streams", "width" (candidates per prefix), or "" for a single sample."""
     score: Callable[[Drawn], Scored]
     arrange: Callable[[jax.Array], jax.Array]
     one_step: bool = False

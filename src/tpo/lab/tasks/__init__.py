@@ -1,4 +1,4 @@
-"""What is asked and how it is scored. Tasks know nothing of objectives."""
+"""Tasks: contexts, and rewards for actions in them. They are independent of objectives."""
 
 from tpo.lab.tasks.bandits import Bandit
 from tpo.lab.tasks.base import Contexts, Task

@@ -1,4 +1,4 @@
-"""What a task is: contexts to act in, and rewards for the actions."""
+"""The protocol of a task: contexts to act in, and rewards for the actions."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ class Contexts(NamedTuple):
 
 
 class Task(Protocol):
-    """A frozen value. Everything random comes from the key, everything large from `load`.
+    """A frozen value. All randomness comes from the key; large arrays come from `load`.
 
-    To write your own, give a frozen dataclass these names; `examples/own_task.py` is one.
+    A task of your own is a frozen dataclass with these attributes and methods; see `examples/own_task.py`.
     """
 
     @property
@@ -39,7 +39,7 @@ class Task(Protocol):
 
     @property
     def dense(self) -> bool:
-        """True where a reward depends on no later action, so that single tokens can be scored."""
+        """True if no reward depends on later actions, so that single tokens can be scored."""
         ...
 
     def load(self) -> Any:
@@ -55,5 +55,5 @@ class Task(Protocol):
         ...
 
     def held_out(self, data: Any) -> Contexts | None:
-        """Contexts kept from training, for evaluation; None where there are none."""
+        """Contexts for evaluation that are not trained on; None if there are none."""
         ...

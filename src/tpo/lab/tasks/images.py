@@ -1,4 +1,4 @@
-"""Images as a contextual bandit: see a digit, say a class, learn only whether it was right."""
+"""Images as a contextual bandit: classify a digit, and learn only whether the class was right."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Images(NamedTuple):
 
 @dataclass(frozen=True)
 class Digits:
-    """Name the digit: `digits` (scikit-learn's 8x8, embedded) or `mnist` (28x28).
+    """Classify digits: `digits` (scikit-learn's 8x8, embedded) or `mnist` (28x28).
 
     MNIST comes from `path` (an .npz with x_train, y_train, x_test, y_test), else from the cache
     ($TPO_CACHE or ~/.cache/tpo), else it is downloaded there and its checksum verified.
@@ -114,7 +114,7 @@ def _flat(x: np.ndarray) -> np.ndarray:
 
 
 def _cached_mnist() -> Path:
-    """The cached file, downloaded first where it is absent; an incomplete download leaves nothing."""
+    """The cached file, downloaded first if it is absent; an incomplete download leaves no file."""
     folder = Path(os.environ.get("TPO_CACHE", "~/.cache/tpo")).expanduser()
     file = folder / "mnist.npz"
     if file.is_file():

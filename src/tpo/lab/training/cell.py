@@ -1,4 +1,4 @@
-"""Cell: one run, declared. Equal cells give equal curves; a study is a grid of cells."""
+"""`Cell`: the declaration of one run. Equal cells give equal curves; a study is a grid of cells."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Method:
 
 @dataclass(frozen=True)
 class Budget:
-    """B contexts a batch, for so many episodes, with seeds first_seed, first_seed + 1, ..."""
+    """B contexts per batch, the number of episodes, and the seeds first_seed, first_seed + 1, ..."""
 
     batch: int = 100
     episodes: int = 2000
@@ -58,8 +58,8 @@ BASELINES = ("learner", "actor", "crossed")
 class Staleness:
     """The actor has the learner's parameters of `delay` episodes ago.
 
-    uniform: the lag is drawn from 0..delay each episode. anchor: whose log-probs the objective calls
-    old: the "actor"'s (ratios then correct for the lag) or the "learner"'s (as TPO's target wants).
+    uniform: the lag is drawn from 0..delay each episode. anchor: whose log-probs are the objective's old ones:
+    the "actor"'s (ratios then correct for the lag) or the "learner"'s (for TPO's target).
     baseline: whose probabilities make an expected-reward baseline, with mu the actor's and pi the learner's:
     "learner", Σ pi²; "actor", Σ mu²; "crossed", Σ mu·pi, the learner's expected reward of the actor's guess.
     """
@@ -107,7 +107,7 @@ class Measures:
 
 @dataclass(frozen=True)
 class Cell:
-    """Everything that decides a run's numbers."""
+    """Everything that a run's numbers depend on."""
 
     task: Task
     method: Method = field(default_factory=Method)
@@ -127,9 +127,9 @@ class Cell:
         return policy_for(self.task) if self.policy is None else self.policy
 
     def interaction_matched(self, group_size: int) -> Cell:
-        """With as many episodes per update as a group method has: B·K contexts, rate times sqrt(K).
+        """With as many samples per update as a group method: B·K contexts, learning rate times sqrt(K).
 
-        For methods that take one sample per context; others are returned as they are.
+        Only methods with one sample per context change; others are returned as they are.
         """
         if self.method.rollout.kind != "single":
             return self

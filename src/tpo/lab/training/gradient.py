@@ -1,7 +1,7 @@
-"""The gradient of an objective through a policy, each distinct path once.
+"""The gradient of an objective through a policy, with each distinct path computed once.
 
-A looped seed takes its distinct paths in blocks. Batched seeds take as many paths as the seed with the most
-distinct ones. The result is the gradient of the plain computation, summed in another order.
+If seeds are looped, the distinct paths are computed in blocks. If seeds are batched, all compute as many paths
+as the seed with the most distinct ones needs. The result is the plain gradient, summed in another order.
 """
 
 from __future__ import annotations

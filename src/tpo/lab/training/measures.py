@@ -1,4 +1,4 @@
-"""What an episode reports, one number each: the diagnostics of the paper's section 4."""
+"""The metrics of an episode, one number each: the diagnostics of the paper's section 4."""
 
 from __future__ import annotations
 

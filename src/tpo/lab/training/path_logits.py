@@ -1,6 +1,6 @@
-"""Logits along many paths, in blocks: only blocks with distinct paths are run, fewer as the policy sharpens.
+"""Logits along many paths, computed in blocks; only blocks that contain distinct paths are run.
 
-Blocks are run forward once. When the gradient by the logits is known, they are run again and differentiated.
+The forward pass saves no activations. The backward pass runs each block again and differentiates it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tpo.lab.policies.base import Params, Paths, Policy
 def extend(
     policy: Policy, actions: int, params: Params, state: Any, paths: Paths, blocks: jax.Array
 ) -> jax.Array:
-    """`policy.extend` of paths [N, R, T-1], of which the first `blocks` of N hold any: [N, R, T-1, V].
+    """`policy.extend` of paths [N, R, T-1], to logits [N, R, T-1, V]; only the first `blocks` of N are run.
 
     actions: V. Logits of the other blocks are zero.
     """
