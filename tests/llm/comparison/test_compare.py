@@ -1,9 +1,7 @@
 """Comparisons of methods: their names, equal rollouts, several runs at a time, and a run that fails."""
 
 import contextlib
-import json
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -11,15 +9,15 @@ import threading
 import time
 from pathlib import Path
 from typing import Any
-from xml.etree import ElementTree
 
 import pytest
 
 pytest.importorskip("trl")
 
+from comparison_runs import comparison_flags, read_result
+
 from support.tiny_training import flags
 from tpo.cli import main
-from tpo.cli.train_summary import tuning_lines
 from tpo.llm import compare, summary
 from tpo.llm.comparison.method import method, methods
 from tpo.llm.comparison.plan import Plan, make_plan
@@ -28,16 +26,6 @@ from tpo.llm.runs.recipe import Recipe
 from tpo.llm.runs.trl_options import trl_config
 
 METHODS = "tpo,tpo:eta=0.5:score=mean,grpo:epochs=2"
-
-
-def comparison_flags(place: Path, out: str, compare: str = "tpo,grpo", **changes: Any) -> list[str]:
-    options = {"steps": None, "batches": 2, "save_every": 0, "compare": compare, **changes}
-    return [*flags(place, out, **options), "--discard-model"]
-
-
-def result(run: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((run / "result.json").read_text())
-    return found
 
 
 def test_a_method_has_one_name_however_it_is_spelled() -> None:
@@ -107,7 +95,7 @@ def test_two_at_a_time_is_what_one_at_a_time_is(
     assert "3 of 3: " in capsys.readouterr().err
     for name, steps in {"tpo": 2, "tpo-eta-0.5-score-mean": 2, "grpo-epochs-2": 4}.items():
         runs = [place / out / f"{name}-seed0" for out in ("one", "two")]
-        one, two = map(result, runs)
+        one, two = map(read_result, runs)
         assert one["evaluations"] == two["evaluations"]
         assert [row["kl"] is None for row in one["evaluations"]] == [True, True, False]
         assert (one["steps"], one["rollouts"]) == (steps, 16)
@@ -198,7 +186,7 @@ def test_a_file_may_hold_the_comparison(place: Path, capsys: pytest.CaptureFixtu
     command = [*flags(place, "run", steps=None, batches=1), f"--config={path}"]
     assert main(command) == 0
     assert "grpo:epochs=2" in capsys.readouterr().out
-    assert result(place / "run/grpo-epochs-2-seed0")["steps"] == 2
+    assert read_result(place / "run/grpo-epochs-2-seed0")["steps"] == 2
     assert main(flags(place, "other", compare="tpo,grpo")) == 2
     assert "give --batches instead" in capsys.readouterr().err
     assert main(flags(place, "other", seeds=2)) == 2
@@ -218,97 +206,6 @@ def test_what_the_command_says_of_rollouts() -> None:
         "grpo reaches 42.0% after 13 rollouts (mean accuracy over seeds)"
     ]
     assert time_to_goal([timed | {"threshold": None}]) == []
-
-
-def test_where_no_value_improves_that_is_said_once() -> None:
-    row = {"method": "tpo", "accuracy": 3.0, "error": None, "nowhere": 2, "chosen": False}
-    found = {"option": "eta", "seeds": [7, 8], "edge": ["tpo"], "brink": ["tpo"],
-             "rows": [row | {"value": 1.0, "chosen": True}, row | {"value": 2.0}]}  # fmt: skip
-    assert tuning_lines(found)[-2].startswith("no value improved on the start with any seed")
-    found["rows"][1]["nowhere"] = 1  # type: ignore[index]
-    assert not any(line.startswith("no value improved") for line in tuning_lines(found))
-
-
-def test_every_method_is_tuned_alike(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Three values each on two seeds that are not reported; the best is reported, one that raises is reported."""
-    broken = place / "both/tuning/tpo-learning_rate-0.1-seed10000"
-    broken.mkdir(parents=True)
-    (broken / "recipe.json").write_text('{"model": "another"}')
-    changes = {"batches": 6, "eval_every": 2, "tune": "learning_rate=1e-5,0.01,0.1", "seeds": 2}
-    command = comparison_flags(place, "both", **changes, tune_batches=4)
-    assert main(command) == 0
-    shown = capsys.readouterr().out
-    assert "learning_rate, mean sampled accuracy" in shown
-    found = summary(place / "both")
-    base = next(one for one in found["methods"] if one["baseline"])
-    gained = base["threshold"] is not None  # a random model may end below its start
-    assert ("\ngrpo reaches " in shown) == gained
-    for line in time_to_goal(found["methods"]):  # the report says of rollouts what the console says
-        assert line in shown
-        assert line in found["about"]
-    for one in found["verdicts"]:
-        assert one["detail"] in shown
-    assert found["progress"] == {"cells_done": 4, "cells": 4}
-    tuning = found["tuning"]
-    assert (tuning["option"], tuning["seeds"], tuning["batches"]) == (
-        "learning_rate",
-        [10000, 10001],
-        4,
-    )
-    best = {}
-    for name in ("tpo", "grpo"):
-        rows = {row["value"]: row for row in tuning["rows"] if row["method"] == name}
-        accuracy = {}
-        for value, word in ((1e-5, "1e-05"), (0.01, "0.01"), (0.1, "0.1")):
-            runs = [place / f"both/tuning/{name}-learning_rate-{word}-seed1000{i}" for i in (0, 1)]
-            if broken in runs:
-                assert rows[value]["error"].startswith("ValueError")
-                continue
-            evaluations = [row for run in runs for row in result(run)["evaluations"]]
-            assert [row["step"] for row in evaluations] == [0, 2, 4, 0, 2, 4]
-            accuracy[value] = sum(100 * row["sampled"] for row in evaluations) / 6
-            assert rows[value]["accuracy"] == pytest.approx(accuracy[value])
-        best[name] = max(accuracy, key=lambda value: accuracy[value])
-        assert [v for v, row in rows.items() if row["chosen"]] == [best[name]]
-        for seed in (0, 1):
-            recipe = json.loads((place / f"both/{name}-seed{seed}/recipe.json").read_text())
-            assert (recipe["learning_rate"], recipe["seed"]) == (best[name], seed)
-    assert tuning["edge"] == [name for name, value in best.items() if value in (1e-5, 0.1)]
-    assert "--tune learning_rate=1e-05,0.01,0.1 --tune-seeds 2 --tune-batches 4" in found["command"]
-    _is_published(place)
-    assert main([*command, "--resume", "--tune=learning_rate=1,2"]) == 2
-    assert "holds a comparison with another tune" in capsys.readouterr().err
-
-
-def test_one_method_can_be_tuned(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert (
-        main(comparison_flags(place, "one", "tpo", batches=1, tune="learning_rate=0.001,0.01")) == 0
-    )
-    assert "tpo  0.01" in capsys.readouterr().out
-    found = summary(place / "one")
-    assert found["progress"] == {"cells_done": 1, "cells": 1}
-    assert found["verdicts"] == []  # nothing to compare it with
-
-
-def _is_published(place: Path) -> None:
-    """The comparison as a page of the documentation, with its figure."""
-    docs = place / "docs"
-    assert main(["evidence", str(place / "both"), f"--docs={docs}"]) == 0
-    (docs / "evidence/llm-notes.md").write_text("## both\n\nA model of two layers.\n")
-    assert main(["evidence", f"--docs={docs}", "--check"]) == 1
-    assert main(["evidence", f"--docs={docs}"]) == 0
-    assert main(["evidence", f"--docs={docs}", "--check"]) == 0
-    page = (docs / "llm-results.md").read_text()
-    assert "## both: model on task.jsonl" in page
-    assert re.search(r"^\| method \| sampled % \| greedy % \| pass@4 % \|", page, re.M)
-    assert re.search(r"^\| TPO \| \S+ \\\[\S+, \S+\\\] \|", page, re.M)
-    assert page.count(" ★ |") == 2  # a value each
-    assert "| failed |" in page
-    assert "A model of two layers." in page
-    assert str(place) not in page
-    drawn = ElementTree.parse(docs / "figures/llm-both.svg").getroot()
-    words = [element.text for element in drawn.iter() if element.tag.endswith("text")]
-    assert {"TPO", "GRPO", "rollouts", "held-out accuracy of samples"} <= set(words)
 
 
 def test_a_task_that_cannot_be_made_stops_a_comparison_before_a_model_is_read(
