@@ -10,6 +10,7 @@ pytest.importorskip("trl")
 import torch
 
 from tpo.cli import main, parser
+from tpo.llm.runs.folders import check_folder
 from tpo.llm.runs.recipe import Recipe, command_flags, read_yaml, recipe
 
 
@@ -129,3 +130,10 @@ def test_the_flags_of_a_recipe_make_it_again() -> None:
 def test_recipes_that_cannot_run(changes: dict[str, Any], words: str) -> None:
     with pytest.raises(ValueError, match=words):
         Recipe("m", "gsm8k", **changes)
+
+
+def test_a_file_in_the_place_of_the_folder_is_named(tmp_path: Path) -> None:
+    (tmp_path / "taken").write_text("")
+    for out in ("taken", "taken/below"):
+        with pytest.raises(ValueError, match=r"--out is .*taken is a file: give a folder"):
+            check_folder(Recipe("m", "gsm8k", out=str(tmp_path / out)), tmp_path / out, False)

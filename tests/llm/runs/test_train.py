@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -145,13 +146,6 @@ def test_a_scorer_that_fails_on_everything_ends_the_run_before_training(
     assert "(raised: OSError: no disk): fix the scorer" in said
     assert not any(map(read_lines, (place / "run").rglob("log.jsonl")))
     assert main(flags(place, **own)) == 0  # with another scorer, in the same folder
-
-
-def test_a_file_in_the_place_of_the_folder_is_named(tmp_path: Path) -> None:
-    (tmp_path / "taken").write_text("")
-    for out in ("taken", "taken/below"):
-        with pytest.raises(ValueError, match=r"--out is .*taken is a file: give a folder"):
-            check_folder(Recipe("m", "gsm8k", out=str(tmp_path / out)), tmp_path / out, False)
 
 
 @pytest.mark.parametrize("compare", [[], ["--compare=tpo,grpo"]])
