@@ -1,1 +1,1 @@
-"""Several methods trained alike: same prompts, same seeds, same number of rollouts."""
+"""Comparisons: several methods, trained on the same prompts and seeds with the same number of rollouts."""

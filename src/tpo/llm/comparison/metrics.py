@@ -150,7 +150,7 @@ def verdicts(plan: Plan, metrics: Sequence[MethodMetrics]) -> list[dict[str, str
     if baseline is None:
         return []
     outcomes = [_outcome(plan, one) for one in metrics]
-    found = []
+    ruled = []
     for one in metrics:
         if one is baseline:
             continue
@@ -163,8 +163,8 @@ def verdicts(plan: Plan, metrics: Sequence[MethodMetrics]) -> list[dict[str, str
         rival = (baseline.method.name,)
         for metric, does in claims.items():
             text = f"{one.method.label} {does} than {baseline.method.label}"
-            found.append(verdict(Claim(text, one.method.name, than=rival, metric=metric), outcomes))
-    return found
+            ruled.append(verdict(Claim(text, one.method.name, than=rival, metric=metric), outcomes))
+    return ruled
 
 
 def _outcome(plan: Plan, metrics: MethodMetrics) -> MethodResult:

@@ -60,15 +60,13 @@ def compare(plan: Plan, workers: int = 1, resume: bool = False) -> dict[str, Any
         else:
             pool.run_in_processes(_first_runs(plan), base, on_end, workers)
     except NothingScoredError:
-        if not any(
-            folder.rglob("recipe.json")
-        ):  # nothing was trained: a corrected command starts it
+        if not any(folder.rglob("recipe.json")):  # nothing is trained: a new command may start
             (folder / "comparison.json").unlink(missing_ok=True)
         raise
-    found = summary(folder)
+    result = summary(folder)
     if is_main():
-        write_json(folder / "comparison.json", {"plan": plan.to_dict(), "summary": found})
-    return found
+        write_json(folder / "comparison.json", {"plan": plan.to_dict(), "summary": result})
+    return result
 
 
 def _first_runs(plan: Plan) -> list[Run]:
@@ -99,7 +97,7 @@ def _reported_runs(plan: Plan, methods: Sequence[Method]) -> list[Run]:
 
 def _incomplete(runs: Sequence[Run]) -> list[Run]:
     """Those that are not complete; the failures of earlier attempts are removed."""
-    found = [run for run in runs if not (run.folder / "result.json").exists()]
-    for run in found:
+    incomplete = [run for run in runs if not (run.folder / "result.json").exists()]
+    for run in incomplete:
         (run.folder / "failed.json").unlink(missing_ok=True)
-    return found
+    return incomplete

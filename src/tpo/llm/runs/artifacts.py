@@ -31,9 +31,11 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
 
 def last_checkpoint(folder: Path) -> str | None:
     """The newest checkpoint that was written whole: TRL's trainer_state.json is the last of its files."""
-    found = [path for path in folder.glob("checkpoint-*") if path.name.rpartition("-")[2].isdigit()]
-    found.sort(key=lambda path: int(path.name.rpartition("-")[2]))
-    for path in reversed(found):
+    checkpoints = [
+        path for path in folder.glob("checkpoint-*") if path.name.rpartition("-")[2].isdigit()
+    ]
+    checkpoints.sort(key=lambda path: int(path.name.rpartition("-")[2]))
+    for path in reversed(checkpoints):
         with contextlib.suppress(OSError, ValueError):
             json.loads((path / "trainer_state.json").read_text(encoding="utf-8"))
             return str(path)

@@ -88,10 +88,10 @@ def evaluate(
     settings = settings or EvaluationSettings()
     prompts = list(held_out["prompt"])
     failures_before = scoring.failures.total
-    found = _complete(model, tokenizer, prompts, settings, initial_model)
+    completions = _complete(model, tokenizer, prompts, settings, initial_model)
     greedy, samples = (
         tokenizer.batch_decode(rows, skip_special_tokens=True)
-        for rows in (found.greedy, found.samples)
+        for rows in (completions.greedy, completions.samples)
     )
     columns = {name: list(held_out[name]) for name in held_out.column_names if name != "prompt"}
     greedy_scores = scoring(greedy, **columns)
@@ -99,7 +99,7 @@ def evaluate(
     examples = zip(prompts, greedy, greedy_scores, strict=True)
     return Evaluation(
         greedy=_mean([float((s or 0.0) > settings.success) for s in greedy_scores]),
-        **_sample_metrics(sample_scores, found.truncated, settings),
+        **_sample_metrics(sample_scores, completions.truncated, settings),
         k=settings.k,
         prompts=len(prompts),
         failures=scoring.failures.total - failures_before,
@@ -107,7 +107,7 @@ def evaluate(
             {"prompt": prompt_text(p), "completion": c, "score": s}
             for p, c, s in list(examples)[:EXAMPLES]
         ],
-        kl=found.kl,
+        kl=completions.kl,
     )
 
 
@@ -179,14 +179,14 @@ class NothingScoredError(ValueError):
     """The scorer fails on everything."""
 
 
-def check_scored(found: Evaluation, scoring: Scoring) -> None:
+def check_scored(evaluation: Evaluation, scoring: Scoring) -> None:
     """A scorer that fails on every completion before training will fail on those of training."""
-    completions = found.prompts * (found.k + 1)  # k samples and a greedy one
-    if found.failures < completions:
+    total = evaluation.prompts * (evaluation.k + 1)  # k samples and a greedy one
+    if evaluation.failures < total:
         return
     reasons = "; ".join(f"{kind}: {first}" for kind, first in scoring.failures.first.items())
     raise NothingScoredError(
-        f"scorer {scoring.__name__!r} scored none of the {completions} completions before training "
+        f"scorer {scoring.__name__!r} scored none of the {total} completions before training "
         f"({reasons}): fix the scorer, or the answers that it is given"
     )
 

@@ -94,8 +94,8 @@ def _split_digits(tokenizer: Any) -> None:
 
 def _field(reader: Any, name: str) -> Any:
     """A field of a GGUF file; None if it has none of that name."""
-    found = reader.get_field(name)
-    return None if found is None else found.contents()
+    field = reader.get_field(name)
+    return None if field is None else field.contents()
 
 
 def read_tokenizer(model: str) -> Any:

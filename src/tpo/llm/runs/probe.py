@@ -108,11 +108,11 @@ def probe(recipe: Recipe) -> Probe:
         setup = prepare_training(plain, Path(recipe.out) / "base")
         try:
             k = setup.trainer.args.num_generations
-            found = setup.evaluate(setup.scoring, k, seed=recipe.seed)
+            evaluation = setup.evaluate(setup.scoring, k, seed=recipe.seed)
         finally:
             setup.scoring.close()
-    prompts = setup.task.held_out["prompt"][: len(found.examples)]
-    return Probe(recipe, found, list(map(_question, prompts)))
+    prompts = setup.task.held_out["prompt"][: len(evaluation.examples)]
+    return Probe(recipe, evaluation, list(map(_question, prompts)))
 
 
 def _shortened(text: str) -> str:

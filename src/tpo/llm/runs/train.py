@@ -241,10 +241,10 @@ class Evaluator(TrainerCallback):  # type: ignore[misc]
         rows = read_lines(self.path)
         if any(row["step"] == state.global_step for row in rows) or not state.is_world_process_zero:
             return
-        found = self.setup.evaluate(self.scoring, self.recipe.eval_samples, initial_model)
+        evaluation = self.setup.evaluate(self.scoring, self.recipe.eval_samples, initial_model)
         if state.global_step == 0:
-            check_scored(found, self.scoring)
-        write_lines(self.path, [*rows, {"step": state.global_step, **found._asdict()}])
+            check_scored(evaluation, self.scoring)
+        write_lines(self.path, [*rows, {"step": state.global_step, **evaluation._asdict()}])
 
 
 def _finish(recipe: Recipe, trainer: TargetPolicyTrainer, seconds: float) -> dict[str, Any]:

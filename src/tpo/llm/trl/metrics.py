@@ -171,8 +171,8 @@ def _kl(rollouts: RolloutBatch, fit: Fit) -> torch.Tensor | None:
     kl: torch.Tensor = k3(masked(group.xp, fit.log_probs, group.mask), group.log_probs_ref)
     if not getattr(objective, "kl_correction", rollouts.kl_correction):
         return kl
-    found: torch.Tensor = corrected(group.xp, _log_ratios(rollouts, fit), kl)
-    return found
+    corrected_kl: torch.Tensor = corrected(group.xp, _log_ratios(rollouts, fit), kl)
+    return corrected_kl
 
 
 def _log_ratios(rollouts: RolloutBatch, fit: Fit) -> torch.Tensor:
@@ -182,5 +182,5 @@ def _log_ratios(rollouts: RolloutBatch, fit: Fit) -> torch.Tensor:
         x = objective.log_ratios(group.xp, fit.log_probs, group.log_probs_old, fit.prepared)
     else:
         x = masked(group.xp, fit.log_probs, group.mask) - group.log_probs_old
-    found: torch.Tensor = clamped(group.xp, x)
-    return found
+    log_ratios: torch.Tensor = clamped(group.xp, x)
+    return log_ratios

@@ -29,10 +29,10 @@ def halved(rows: int, K: int) -> int:
 
 def sizes(rows: int, K: int) -> list[int]:
     """One group, ..., a quarter, half and all of the rows."""
-    found = [rows]
-    while found[-1] > K:
-        found.append(halved(found[-1], K))
-    return found[::-1]
+    descending = [rows]
+    while descending[-1] > K:
+        descending.append(halved(descending[-1], K))
+    return descending[::-1]
 
 
 def largest_fitting(candidates: Iterable[int], measure: Callable[[int], int], free: int) -> int:
@@ -54,7 +54,7 @@ def largest_fitting(candidates: Iterable[int], measure: Callable[[int], int], fr
 
 
 def split(inputs: Batch, rows: int) -> Iterator[Batch]:
-    """The batch in parts of so many rows."""
+    """The batch in parts of this many rows."""
     n = len(inputs["completion_ids"])
     for i in range(0, n, rows):
         yield {
