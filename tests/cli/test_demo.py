@@ -90,14 +90,14 @@ def test_the_numbers_of_the_full_study_are_those_of_the_evidence() -> None:
 
 
 def test_rows_follow_a_run() -> None:
-    row = demo.Row(100)
+    row = demo.MethodRow(100)
     assert row.cells == ("", "waiting", "")
     row.take(20, {"error": np.array([[1.0] * 10 + [0.005] * 10, [1.0] * 20])})
     assert row.cells == ("49.8%", "█" * 12, "1 of 2")
 
 
 def test_plain_lines_come_ten_to_a_run() -> None:
-    row = demo.Row(50)
+    row = demo.MethodRow(50)
     printed = []
     for episode in range(1, 51):
         row.episode = episode

@@ -10,7 +10,7 @@ from tpo.lab import studies
 from tpo.lab.execution.runner import Request, run
 from tpo.reports.gather import gather
 from tpo.reports.svg import llm_figure
-from tpo.reports.svg.axes import Axis, Scale
+from tpo.reports.svg.axes import Axis, AxisScale
 from tpo.reports.svg.draw import Figure, Mark, Panel
 from tpo.reports.svg.figures import figure
 
@@ -52,15 +52,15 @@ def test_labels_are_text(kept):
     [(0.004, 0.8, ["0.1%", "1%", "10%", "100%"]), (0.03, 0.4, ["2%", "5%", "10%", "20%", "50%"])],
 )
 def test_a_log_axis_has_decades_or_finer_steps(low, high, ticks):
-    scale = Scale.of(Axis("e", log=True, percent=True), [low, high], 0, 100)
+    scale = AxisScale.of(Axis("e", log=True, percent=True), [low, high], 0, 100)
     assert [label for _, label in scale.ticks()] == ticks
     assert (scale(scale.low), scale(scale.high), scale(0)) == (0, pytest.approx(100), 0)
 
 
 def test_a_log_axis_without_a_number_above_zero_has_a_range():
-    scale = Scale.of(Axis("e", log=True), [], 0, 100)
+    scale = AxisScale.of(Axis("e", log=True), [], 0, 100)
     assert scale(0.0) == 0
-    assert Scale.of(Axis("e", log=True), [1.0, 1.0], 0, 100).high > 1
+    assert AxisScale.of(Axis("e", log=True), [1.0, 1.0], 0, 100).high > 1
 
 
 def _compared(ends: dict[str, float]) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from tpo.benchmarks import tiny_llm
-from tpo.benchmarks.timing import Row
+from tpo.benchmarks.timing import BenchmarkRow
 from tpo.benchmarks.tiny_llm import PROMPTS, K
 
 PROMPT, TOKENS, WORDS = 64, 48, 4094
@@ -26,7 +26,7 @@ TRAINERS: dict[str, str | None] = {"tpo ratio": "ratio", "tpo mean": "mean", "GR
 """Sequence scores of TPO; None: TRL's GRPO. At the rollout policy, "mean" needs whole groups, "ratio" not."""
 
 
-def rows(rounds: int = ROUNDS) -> list[Row]:
+def rows(rounds: int = ROUNDS) -> list[BenchmarkRow]:
     """Time of a step, of its sampling and of its rest, and peak memory: each of TRAINERS against TRL's GRPO."""
     if not (find_spec("trl") and find_spec("torch")):
         return []
@@ -61,8 +61,8 @@ def _alternated(
     return {name: found[1:] for name, found in times.items()}
 
 
-def _row(name: str, pairs: list[tuple[float, float]], unit: str = "µs") -> Row:
-    return Row(
+def _row(name: str, pairs: list[tuple[float, float]], unit: str = "µs") -> BenchmarkRow:
+    return BenchmarkRow(
         name=name,
         microseconds=1e6 * statistics.median(mine for mine, _ in pairs),
         baseline="TRL's GRPO, same config",

@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 
 import tpo
-from tpo.benchmarks.timing import Row, compared
+from tpo.benchmarks.timing import BenchmarkRow, compared
 
 SHAPE = (64, 16)
 NAMES = ("tpo", "grpo", "lpo")
 
 
-def rows() -> list[Row]:
+def rows() -> list[BenchmarkRow]:
     """A row per objective and installed library."""
     found = []
     if find_spec("torch"):

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any, NotRequired, TypedDict
 
 
-class Row(TypedDict):
+class BenchmarkRow(TypedDict):
     """A running time beside that of a baseline."""
 
     name: str
@@ -29,12 +29,12 @@ def compared(
     baseline: Callable[[], Any],
     rounds: int = 15,
     calls: int = 50,
-) -> Row:
+) -> BenchmarkRow:
     """Time both in alternating rounds; the ratio is the median of the rounds' ratios."""
     for function in (ours, baseline):
         timed(function, calls)
     pairs = [(timed(ours, calls), timed(baseline, calls)) for _ in range(rounds)]
-    return Row(
+    return BenchmarkRow(
         name=name,
         microseconds=1e6 * statistics.median(mine for mine, _ in pairs),
         baseline=baseline_name,

@@ -18,7 +18,7 @@ import tracemalloc
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from tpo.benchmarks.timing import Row
+from tpo.benchmarks.timing import BenchmarkRow
 
 if TYPE_CHECKING:
     from tpo.llm.verl.rollouts import Rollouts
@@ -37,21 +37,21 @@ BYTES = 24
 """memory per token: int64 mask, float32 scores, log-probs and coefficient, and a margin"""
 
 
-def rows(sizes: tuple[tuple[int, int], ...] = SIZES, rounds: int = 3) -> list[Row]:
+def rows(sizes: tuple[tuple[int, int], ...] = SIZES, rounds: int = 3) -> list[BenchmarkRow]:
     """Time on one thread by size and method, for sizes that fit into memory; then peak memory."""
     import torch
 
     torch.set_num_threads(1)
-    found: list[Row] = []
+    found: list[BenchmarkRow] = []
     for rollouts, longest in sizes:
         if rollouts * longest * BYTES > free_memory() / 2:
             continue
-        batch = Batch(rollouts, longest)
+        batch = SyntheticBatch(rollouts, longest)
         methods = [(name, *method) for name, method in METHODS.items()]
         for name, objective, options in methods + ([TOKEN_LEVEL] if not found else []):
             seconds = timed(batch.step(objective, options), rounds)
             found.append(_row(f"{name}: {rollouts:.0e} x {longest:.0e}", seconds, batch.tokens))
-    small = Batch(*sizes[0])
+    small = SyntheticBatch(*sizes[0])
     return found + [
         _memory_row(f"{name}: memory", small, small.step(objective, options))
         for name, (objective, options) in METHODS.items()
@@ -69,9 +69,9 @@ def step_seconds(
     return 8 * parameters * tokens / (gpus * operations * used)
 
 
-def _row(name: str, seconds: float, tokens: int) -> Row:
+def _row(name: str, seconds: float, tokens: int) -> BenchmarkRow:
     allowed = 0.01 * step_seconds(tokens)
-    return Row(
+    return BenchmarkRow(
         name=name,
         microseconds=1e6 * seconds,
         baseline="1% of a modelled step",
@@ -80,14 +80,14 @@ def _row(name: str, seconds: float, tokens: int) -> Row:
     )
 
 
-def _memory_row(name: str, batch: Batch, step: Callable[[], Any]) -> Row:
+def _memory_row(name: str, batch: SyntheticBatch, step: Callable[[], Any]) -> BenchmarkRow:
     """Peak memory as tracemalloc counts it: of NumPy arrays, which are all that grow with the batch."""
     tracemalloc.start()
     step()
     peak = tracemalloc.get_traced_memory()[1] / 1e6
     tracemalloc.stop()
     dense = 4 * batch.rollouts * batch.longest / 1e6
-    return Row(
+    return BenchmarkRow(
         name=name,
         microseconds=1e6 * peak,
         baseline="one float32 [B, K, T]",
@@ -97,7 +97,7 @@ def _memory_row(name: str, batch: Batch, step: Callable[[], Any]) -> Row:
     )
 
 
-class Batch:
+class SyntheticBatch:
     """Random rollouts as verl's controller has them."""
 
     def __init__(self, rollouts: int, longest: int) -> None:

@@ -174,7 +174,7 @@ class Live:
         from rich.live import Live as Screen
 
         self.console = Console()
-        self.rows = {planned.label: Row(planned.episodes) for planned in jobs}
+        self.rows = {planned.label: MethodRow(planned.episodes) for planned in jobs}
         self.screen = Screen(console=self.console, auto_refresh=False)
         self.clock = Clock(sum(planned.episodes for planned in jobs))
 
@@ -239,7 +239,7 @@ class Clock:
         return f"about {seconds:.0f} s left"
 
 
-class Row:
+class MethodRow:
     """One method's line."""
 
     def __init__(self, total: int) -> None:

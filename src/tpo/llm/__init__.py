@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tpo.llm.comparison.method import Method, method
+    from tpo.llm.comparison.method import MethodSpec, method
     from tpo.llm.comparison.plan import Plan
     from tpo.llm.comparison.run import compare
     from tpo.llm.comparison.summary import summary
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _MODULES = {
     "EvaluationSettings": "runs.evaluation",
     "Guarded": "rewards.guarded",
-    "Method": "comparison.method",
+    "MethodSpec": "comparison.method",
     "Plan": "comparison.plan",
     "Recipe": "runs.recipe",
     "Scoring": "rewards.pool",
@@ -41,7 +41,7 @@ _MODULES = {
 __all__ = [
     "EvaluationSettings",
     "Guarded",
-    "Method",
+    "MethodSpec",
     "Plan",
     "Recipe",
     "Scoring",

@@ -28,7 +28,7 @@ RECIPE_OPTIONS = (
 
 
 @dataclass(frozen=True)
-class Method:
+class MethodSpec:
     """An objective and the options in which it differs from the comparison's recipe, sorted by name."""
 
     objective: str
@@ -50,7 +50,7 @@ class Method:
         names = {current: former for former, current in FORMER_OPTIONS.items()}
         values = {(k, current): former for (k, former), current in FORMER_VALUES.items()}
         options = [(names.get(k, k), values.get((k, v), v)) for k, v in self.options]
-        return Method(self.objective, tuple(sorted(options))).folder
+        return MethodSpec(self.objective, tuple(sorted(options))).folder
 
     @property
     def label(self) -> str:
@@ -59,7 +59,7 @@ class Method:
             [label(self.objective), *(f"{k}={option_text(v)}" for k, v in self.options)]
         )
 
-    def with_option(self, name: str, value: Any) -> Method:
+    def with_option(self, name: str, value: Any) -> MethodSpec:
         """This method with one more option."""
         return _checked_method(self.objective, {**dict(self.options), name: value})
 
@@ -79,7 +79,7 @@ class Method:
         )
 
 
-def method(text: str) -> Method:
+def method(text: str) -> MethodSpec:
     """`OBJECTIVE` or `OBJECTIVE:OPTION=VALUE:...`; a wrong name lists the valid ones."""
     objective, *parts = text.strip().split(":")
     options: dict[str, Any] = {}
@@ -93,7 +93,7 @@ def method(text: str) -> Method:
     return _checked_method(objective, current_options(options))
 
 
-def methods(listed: str | Sequence[str], least: int = 2) -> tuple[Method, ...]:
+def methods(listed: str | Sequence[str], least: int = 2) -> tuple[MethodSpec, ...]:
     """Methods, from a list or from text with commas between them; none of them twice."""
     texts = listed.split(",") if isinstance(listed, str) else listed
     found = tuple(method(str(text)) for text in texts if text)
@@ -110,7 +110,7 @@ def methods(listed: str | Sequence[str], least: int = 2) -> tuple[Method, ...]:
     return found
 
 
-def _checked_method(objective: str, options: dict[str, Any]) -> Method:
+def _checked_method(objective: str, options: dict[str, Any]) -> MethodSpec:
     """A method whose options exist, in the type that they have in a recipe."""
     accepted = accepted_options(objective)
     of_objective = [name for name in accepted if name not in RECIPE_OPTIONS]
@@ -124,7 +124,7 @@ def _checked_method(objective: str, options: dict[str, Any]) -> Method:
                 f"Options: {', '.join([*of_recipe, *of_objective])}"
             )
     values = {k: typed_option(k, v) if k in RECIPE_OPTIONS else v for k, v in options.items()}
-    return Method(objective, tuple(sorted(values.items())))
+    return MethodSpec(objective, tuple(sorted(values.items())))
 
 
 def parse_value(text: str) -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tpo.llm.comparison.method import Method
+from tpo.llm.comparison.method import MethodSpec
 from tpo.llm.comparison.plan import Plan
 from tpo.llm.comparison.run_log import RunLog, RunLogs, curve
 from tpo.stats.curves import first_reach, goal, tail
@@ -31,7 +31,7 @@ class MethodMetrics:
     over seeds reaches it, and `ratio` divides that by the baseline's. None where never, or without a baseline.
     """
 
-    method: Method
+    method: MethodSpec
     values: dict[str, np.ndarray]
     threshold: float | None = None
     rollouts: float | None = None
@@ -70,7 +70,7 @@ def method_metrics(run_logs: RunLogs) -> list[MethodMetrics]:
     return metrics
 
 
-def _baseline(complete: dict[Method, list[RunLog]]) -> Method | None:
+def _baseline(complete: dict[MethodSpec, list[RunLog]]) -> MethodSpec | None:
     """GRPO with the options of the best final accuracy, as the mean over seeds; None where none is complete."""
     known = [method for method, logs in complete.items() if logs and method.objective == BASELINE]
     return max(known, key=lambda method: _accuracy(complete[method])[-1], default=None)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tpo.llm.comparison.method import Method, methods
+from tpo.llm.comparison.method import MethodSpec, methods
 from tpo.llm.comparison.tuning import SEED_OFFSET, Tuning, read_tuning
 from tpo.llm.runs.earlier_runs import recorded_options
 from tpo.llm.runs.recipe import Recipe, command_flags, recipe
@@ -33,7 +33,7 @@ TRL_BATCH_OPTIONS = (
 class Run(NamedTuple):
     """One method with one seed; the recipe's `out` is its folder."""
 
-    method: Method
+    method: MethodSpec
     recipe: Recipe
     is_tuning: bool = False
     """if so, its method holds the value that it tries"""
@@ -54,7 +54,7 @@ class Plan:
     """Methods on one shared recipe. Its budget is in rollout batches, and its seed is the first of `seeds`."""
 
     recipe: Recipe
-    methods: tuple[Method, ...]
+    methods: tuple[MethodSpec, ...]
     seeds: int = 1
     tuning: Tuning | None = None
 
@@ -98,7 +98,7 @@ class Plan:
         """The seeds of the runs that are reported."""
         return [self.recipe.seed + i for i in range(self.seeds)]
 
-    def run(self, method: Method, seed: int, tuned: Method | None = None) -> Run:
+    def run(self, method: MethodSpec, seed: int, tuned: MethodSpec | None = None) -> Run:
         """A method with one of the seeds; `tuned` is the method with the value that tuning chose."""
         out = str(_run_folder(self.folder, method, seed))
         recipe = (tuned or method).apply_to(self.recipe)
@@ -110,7 +110,7 @@ class Plan:
         n = self.tuning.seeds if self.tuning else 0
         return [self.recipe.seed + SEED_OFFSET + i for i in range(n)]
 
-    def tuning_runs(self, variant: Method) -> list[Run]:
+    def tuning_runs(self, variant: MethodSpec) -> list[Run]:
         """A method that holds a value to try, with each tuning seed."""
         assert self.tuning is not None
         recipe = variant.apply_to(self.recipe)
@@ -143,7 +143,7 @@ class Plan:
         return f"{command} {self.tuning.flags}" if self.tuning else command
 
 
-def _run_folder(parent: Path, method: Method, seed: int) -> Path:
+def _run_folder(parent: Path, method: MethodSpec, seed: int) -> Path:
     """The folder of a method's seed; the one that an earlier version made, if it exists."""
     former = parent / f"{method.former_folder}-seed{seed}"
     return former if former.exists() else parent / f"{method.folder}-seed{seed}"

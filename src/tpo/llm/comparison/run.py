@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tpo.llm.comparison import pool, tuning_results
-from tpo.llm.comparison.method import Method
+from tpo.llm.comparison.method import MethodSpec
 from tpo.llm.comparison.plan import Plan, Run
 from tpo.llm.comparison.summary import summary, write_curves
 from tpo.llm.runs import models
@@ -88,7 +88,7 @@ def _runs_after(plan: Plan, run: Run) -> list[Run]:
     return _reported_runs(plan, [method]) if tuning_results.choose_value(plan, method) else []
 
 
-def _reported_runs(plan: Plan, methods: Sequence[Method]) -> list[Run]:
+def _reported_runs(plan: Plan, methods: Sequence[MethodSpec]) -> list[Run]:
     tuned = tuning_results.tuned_methods(plan)
     return _incomplete(
         [plan.run(m, seed, tuned[m]) for seed in plan.reported_seeds for m in methods]

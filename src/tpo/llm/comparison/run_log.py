@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tpo.llm.comparison.method import Method
+from tpo.llm.comparison.method import MethodSpec
 from tpo.llm.comparison.plan import Run
 from tpo.llm.runs.artifacts import read_lines
 from tpo.llm.runs.recipe import Recipe
@@ -98,7 +98,7 @@ class RunLog(NamedTuple):
         return batches * recipe.prompts * recipe.group_size
 
 
-RunLogs = Mapping[Method, Sequence[RunLog]]
+RunLogs = Mapping[MethodSpec, Sequence[RunLog]]
 """Every seed of every method."""
 
 

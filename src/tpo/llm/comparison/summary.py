@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tpo.llm.comparison.method import Method
+from tpo.llm.comparison.method import MethodSpec
 from tpo.llm.comparison.metrics import MethodMetrics, method_metrics, table_rows, verdicts
 from tpo.llm.comparison.plan import Plan, read_plan
 from tpo.llm.comparison.run_log import MEASURES, RunLog, RunLogs, curve
@@ -37,7 +37,7 @@ TUNING_CAVEATS = {
 TABLE = ("method", "metric", "mean", "median", "iqm", "iqm_low", "iqm_high", "n")
 
 
-def read_run_logs(plan: Plan) -> dict[Method, list[RunLog]]:
+def read_run_logs(plan: Plan) -> dict[MethodSpec, list[RunLog]]:
     """Every seed of every method, with the value that tuning chose for it."""
     tuned = tuned_methods(plan)
     return {
@@ -100,7 +100,7 @@ def summary(folder: str | Path) -> dict[str, Any]:
     }
 
 
-def _read_tuning_logs(plan: Plan) -> dict[Method, list[RunLog]]:
+def _read_tuning_logs(plan: Plan) -> dict[MethodSpec, list[RunLog]]:
     return {method: list(map(RunLog.read, tuning_runs(plan, method))) for method in plan.methods}
 
 
@@ -198,7 +198,7 @@ def _panel(title: str, measure: str, series: list[dict[str, Any]]) -> dict[str, 
     return {"title": title, "coords": {"measure": measure}, "y": y, "series": series}
 
 
-def _evaluated(method: Method, name: str, logs: Sequence[RunLog]) -> dict[str, Any]:
+def _evaluated(method: MethodSpec, name: str, logs: Sequence[RunLog]) -> dict[str, Any]:
     begun = [log for log in logs if log.evaluations]
     x = sorted({n for log in begun for n in log.rollouts.tolist()})
     values = np.full((len(begun), len(x)), np.nan)
@@ -216,7 +216,7 @@ def _evaluated(method: Method, name: str, logs: Sequence[RunLog]) -> dict[str, A
     }
 
 
-def _logged(plan: Plan, method: Method, measure: str, logs: Sequence[RunLog]) -> dict[str, Any]:
+def _logged(plan: Plan, method: MethodSpec, measure: str, logs: Sequence[RunLog]) -> dict[str, Any]:
     recipe = plan.recipe
     begun = [log for log in logs if log.rows]
     values = np.array([curve(log.rows, measure, log.run.recipe) for log in begun])
@@ -225,7 +225,7 @@ def _logged(plan: Plan, method: Method, measure: str, logs: Sequence[RunLog]) ->
 
 
 def _series(
-    method: Method, x: np.ndarray, values: np.ndarray, logs: Sequence[RunLog]
+    method: MethodSpec, x: np.ndarray, values: np.ndarray, logs: Sequence[RunLog]
 ) -> dict[str, Any]:
     """The points at which every seed that has begun has a value; values: [seeds that have begun, x]."""
     n = len(values)

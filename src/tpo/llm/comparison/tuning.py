@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tpo.llm.comparison.method import Method, option_text, parse_value
+from tpo.llm.comparison.method import MethodSpec, option_text, parse_value
 from tpo.storage.former_names import FORMER_OPTIONS
 
 SEED_OFFSET = 10_000
@@ -40,7 +40,7 @@ class Tuning:
         if self.batches < 0:
             raise ValueError(f"tune_batches is {self.batches}, expected at least 1")
 
-    def variants(self, method: Method) -> list[Method]:
+    def variants(self, method: MethodSpec) -> list[MethodSpec]:
         """The method with each of the values; a method that sets the option itself cannot be tuned."""
         if self.option in dict(method.options):
             raise ValueError(

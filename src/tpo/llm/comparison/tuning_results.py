@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tpo.llm.comparison.method import Method
+from tpo.llm.comparison.method import MethodSpec
 from tpo.llm.comparison.plan import Plan, Run
 from tpo.llm.comparison.pool import is_out_of_memory
 from tpo.llm.comparison.run_log import RunLog
@@ -22,7 +22,7 @@ RETRIED = ("Lost", "MemoryError", "OSError", "OutOfMemoryError")
 """Failures that say nothing about the value, such as a full GPU: the method waits for --resume."""
 
 
-def tuned_methods(plan: Plan) -> dict[Method, Method]:
+def tuned_methods(plan: Plan) -> dict[MethodSpec, MethodSpec]:
     """Each method whose value is chosen, with that value; without tuning every method as it is."""
     if plan.tuning is None:
         return {method: method for method in plan.methods}
@@ -30,13 +30,13 @@ def tuned_methods(plan: Plan) -> dict[Method, Method]:
     return {m: m.with_option(option, values[m.name]) for m in plan.methods if m.name in values}
 
 
-def tuning_runs(plan: Plan, method: Method) -> list[Run]:
+def tuning_runs(plan: Plan, method: MethodSpec) -> list[Run]:
     """Every run that tries a value for a method; none without tuning."""
     variants = plan.tuning.variants(method) if plan.tuning else []
     return [run for variant in variants for run in plan.tuning_runs(variant)]
 
 
-def choose_value(plan: Plan, method: Method) -> bool:
+def choose_value(plan: Plan, method: MethodSpec) -> bool:
     """Write down the best value once all are tried; whether the method has one."""
     assert plan.tuning is not None
     values = _chosen_values(plan)
@@ -109,7 +109,9 @@ def beside_failed_value(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     return found
 
 
-def _rows(plan: Plan, method: Method, tuned: Mapping[Method, Method]) -> list[dict[str, Any]]:
+def _rows(
+    plan: Plan, method: MethodSpec, tuned: Mapping[MethodSpec, MethodSpec]
+) -> list[dict[str, Any]]:
     assert plan.tuning is not None
     rows = []
     for value, variant in zip(plan.tuning.values, plan.tuning.variants(method), strict=True):

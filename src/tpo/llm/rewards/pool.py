@@ -50,7 +50,7 @@ class Failures:
         return sum(self.counts.values())
 
 
-class Worker:
+class ScoringWorker:
     """A process that scores one completion after another; requests and replies are lines of JSON."""
 
     def __init__(self, scorer: Mapping[str, Any]) -> None:
@@ -151,7 +151,7 @@ class Scoring:
         threshold: float | None = None,
     ) -> None:
         """`timeout` is in seconds per completion; the processes start with the first call."""
-        self._workers: list[Worker] = []
+        self._workers: list[ScoringWorker] = []
         if not timeout > 0:
             raise ValueError(f"timeout is {timeout}, expected seconds above 0, such as 10")
         if workers < 1:
@@ -167,8 +167,8 @@ class Scoring:
         """of the last call"""
         self.__name__ = str(scorer.get("name", "score"))
         loaded = {**self.scorer, "columns": self.columns}
-        self._workers = [Worker(loaded) for _ in range(workers)]
-        self._idle: SimpleQueue[Worker] = SimpleQueue()
+        self._workers = [ScoringWorker(loaded) for _ in range(workers)]
+        self._idle: SimpleQueue[ScoringWorker] = SimpleQueue()
         for worker in self._workers:
             self._idle.put(worker)
 

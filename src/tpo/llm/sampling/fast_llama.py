@@ -41,7 +41,7 @@ def is_supported(model: Any) -> bool:
     )
 
 
-class Cache(Protocol):
+class KeyValueCache(Protocol):
     """Keeps keys and values."""
 
     def update(self, layer: int, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
@@ -161,7 +161,9 @@ class FastLlama:
         for name, weight in weights:
             self._buffers.views[name].copy_(weight)
 
-    def __call__(self, ids: Tensor, positions: Tensor, mask: Tensor, cache: Cache) -> Tensor:
+    def __call__(
+        self, ids: Tensor, positions: Tensor, mask: Tensor, cache: KeyValueCache
+    ) -> Tensor:
         """Logits [n, V] after the last of the tokens [n, q].
 
         `mask` [n, 1, q, L] says what each token attends to, as torch's attention takes it.
@@ -187,7 +189,7 @@ class FastLlama:
         x: Tensor,
         rotation: tuple[Tensor, Tensor],
         mask: Tensor,
-        cache: Cache,
+        cache: KeyValueCache,
     ) -> Tensor:
         n, q, _ = x.shape
         qkv = layer.qkv(x).view(n, q, -1, self.head_dim)

@@ -23,7 +23,7 @@ class Axis:
 
 
 @dataclass(frozen=True)
-class Scale:
+class AxisScale:
     """A map from numbers to positions."""
 
     axis: Axis
@@ -33,7 +33,7 @@ class Scale:
     end: float
 
     @classmethod
-    def of(cls, axis: Axis, values: Sequence[float], begin: float, end: float) -> Scale:
+    def of(cls, axis: Axis, values: Sequence[float], begin: float, end: float) -> AxisScale:
         """A scale that covers the values, or the limits of the axis where it has them."""
         if axis.names:
             return cls(axis, -0.6, len(axis.names) - 0.4, begin, end)

@@ -10,7 +10,7 @@ from functools import lru_cache
 from importlib.resources import files
 
 from tpo.reports.html.elements import Html, element, joined
-from tpo.reports.svg.axes import Axis, Scale
+from tpo.reports.svg.axes import Axis, AxisScale
 
 WIDTH = 880
 CHARACTER = 6.1
@@ -123,8 +123,8 @@ def _panel(panel: Panel, width: float, height: float) -> Html:
     """One panel of that size, with its own axes."""
     left = 46 if not panel.y.names else 14 + CHARACTER * max(map(len, panel.y.names))
     box = (left, 24.0, width - 18, height - 36.0)
-    across = Scale.of(panel.x, _extent(panel, "x"), box[0], box[2])
-    up = Scale.of(panel.y, _extent(panel, "y"), box[3], box[1])
+    across = AxisScale.of(panel.x, _extent(panel, "x"), box[0], box[2])
+    up = AxisScale.of(panel.y, _extent(panel, "y"), box[3], box[1])
     bars = [mark for mark in panel.marks if mark.kind == "bars"]
     return joined(
         element("text", panel.title, x=8, y=13, class_="title", style=_fitting(panel.title, width)),
@@ -163,7 +163,7 @@ def _extent(panel: Panel, name: str) -> list[float]:
 
 
 def _grid(
-    across: Scale, up: Scale, box: tuple[float, float, float, float], panel: Panel
+    across: AxisScale, up: AxisScale, box: tuple[float, float, float, float], panel: Panel
 ) -> Iterator[Html]:
     left, top, right, bottom = box
     for value, label in up.ticks():
@@ -183,7 +183,7 @@ def _grid(
         yield element("text", label, x=_n(x), y=_n(bottom + 14), class_="middle")
 
 
-def _drawn(mark: Mark, across: Scale, up: Scale, bars: Sequence[Mark]) -> Html:
+def _drawn(mark: Mark, across: AxisScale, up: AxisScale, bars: Sequence[Mark]) -> Html:
     error = mark.error or [0.0] * len(mark.ys)
     band = mark.band or [(y - e, y + e) for y, e in zip(mark.ys, error, strict=True)]
     known = [
@@ -202,7 +202,7 @@ def _drawn(mark: Mark, across: Scale, up: Scale, bars: Sequence[Mark]) -> Html:
     return element("g", *shapes, class_=mark.style)
 
 
-def _ends(y: float, error: float, up: Scale) -> tuple[float, float]:
+def _ends(y: float, error: float, up: AxisScale) -> tuple[float, float]:
     return up(y + error), up(y - error)
 
 
@@ -222,7 +222,9 @@ def _line_shapes(mark: Mark, known: Sequence[tuple[float, ...]]) -> Iterator[Htm
         yield element("circle", cx=_n(x), cy=_n(y), r=3.2, class_="dot")
 
 
-def _bar_shapes(mark: Mark, bars: Sequence[Mark], across: Scale, up: Scale) -> Iterator[Html]:
+def _bar_shapes(
+    mark: Mark, bars: Sequence[Mark], across: AxisScale, up: AxisScale
+) -> Iterator[Html]:
     slot = abs(across(1) - across(0)) * 0.78
     width = slot / len(bars)
     shift = bars.index(mark) * width - slot / 2
