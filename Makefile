@@ -12,7 +12,7 @@ export JAX_COMPILATION_CACHE_DIR ?= $(CURDIR)/.cache/jax
 
 .PHONY: demo test test-llm-oldest test-vllm test-verl check format docs bench package clean
 
-demo: $(VENV)/.lab ## TPO beside the policy-gradient methods on a sparse-reward task
+demo: $(VENV)/.lab ## TPO beside GRPO, PPO and DG on one task, in about two minutes
 	$(BIN)/tpo demo
 
 test: $(VENV)/.dev ## every test
