@@ -50,7 +50,7 @@ def test_rollouts_to_a_threshold_by_hand(tmp_path: Path) -> None:
         "| [by\\_hand](#by_hand-m-on-gsm8k) | 3 | TPO epochs=2 | GRPO | 0.423 | 0.454 | 0.458 | 60 | 46.7 | 70 | 56.7 |"
         in text
     )
-    assert "| rollouts to 43.0% | × GRPO |" in text
+    assert "| rollouts to 43.0% | relative to GRPO |" in text
     assert "| 13 (3 of 3) | 0.454 |" in text
     assert "| 29 (2 of 3) | 1 |" in text
     verdicts = found["verdicts"]
