@@ -46,6 +46,7 @@ def main(args: argparse.Namespace) -> int:
     """Train the methods one after the other; print the table, the verdicts and the report's path."""
     from tpo.lab import studies
     from tpo.lab.execution import runner
+    from tpo.lab.studies.catalog.dense import DEMO_FULL
 
     study = studies.get_study("demo")
     request = runner.Request(study, args.scale, args.seeds, first_seed=args.seed_offset)
@@ -64,7 +65,7 @@ def main(args: argparse.Namespace) -> int:
     print_results(results, jobs[0].episodes)
     for line in verdicts(folder):
         print(line)
-    print(f"\n{conclusion(results, jobs[0].episodes)}")
+    print(f"\n{conclusion(results, jobs[0].episodes)}\n{DEMO_FULL}")
     page = _report(folder)
     print(f"\n{time.monotonic() - began:.0f} s. Report: {page}")
     if args.open and not webbrowser.open(page.as_uri()):
