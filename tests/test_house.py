@@ -252,3 +252,22 @@ def test_architecture_names_modules_that_exist_and_every_package() -> None:
     }
     described = set(re.findall(r"^([a-z][a-z_.]*)  ", page, re.MULTILINE)) - {"package"}
     assert described == (top - {"lab", "llm"}) | modules | inside
+
+
+def undefined_names(page: str) -> list[str]:
+    """Names without a dot, and classes before one, that no module defines as a function, class or module."""
+    words = {word.split(".")[0] for word in re.findall(r"``(\w+(?:\.\w+)?)``", page)}
+    source = [path.read_text() for path in modules()]
+    defined = {name for text in source for name in re.findall(r"\b(?:def|class) (\w+)", text)}
+    places = {
+        part for path in modules() for part in path.relative_to(PACKAGE).with_suffix("").parts
+    }
+    outside = {"tpo", "trainer", "optimizer", "pyproject", "log", "evaluations", "result"}
+    return sorted(words - defined - places - outside)
+
+
+def test_architecture_names_functions_and_classes_that_are_defined() -> None:
+    page = (ROOT / "docs/architecture.rst").read_text()
+    assert "``TrainingRun``" in page
+    assert undefined_names(page) == []
+    assert undefined_names(page.replace("``TrainingRun``", "``Runner``")) == ["Runner"]

@@ -16,9 +16,6 @@ FORMER_OPTIONS = {
 FORMER_VALUES = {("ties", "free"): "pooled", ("ties", "held"): "anchored"}
 """Values of an option."""
 
-FORMER_KEYS = {"silent_steps": "zero_gradient_steps"}
-"""Keys of a log or a result."""
-
 _VALUE = r"[\w.+-]+"
 _OPTIONS = re.compile(rf"\b\w+={_VALUE}(?:[: ]\w+={_VALUE})*")
 _FLAG = re.compile(r"(--(?:no-)?)([a-z][a-z-]*)")
