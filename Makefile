@@ -92,4 +92,4 @@ $(PACKAGE)/.done:
 	touch $@
 
 clean:
-	rm -rf $(VENV) $(OLDEST) $(VLLM) $(VERL) $(PACKAGE) .cache dist docs/_build docs/objectives
+	rm -rf $(VENV) $(OLDEST) $(VLLM) $(VERL) $(PACKAGE) .cache dist docs/_build docs/reference/objectives

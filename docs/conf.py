@@ -27,4 +27,4 @@ exclude_patterns = ["_build", "evidence"]
 myst_heading_anchors = 2
 default_role = "code"
 
-_objectives.write_pages(Path(__file__).parent / "objectives")
+_objectives.write_pages(Path(__file__).parent / "reference/objectives")

@@ -234,7 +234,7 @@ def _known(parts: list[str]) -> bool:
 
 
 def test_architecture_names_modules_that_exist_and_every_package() -> None:
-    page = (ROOT / "docs/architecture.rst").read_text()
+    page = (ROOT / "docs/reference/architecture.rst").read_text()
     first = {path.stem for path in PACKAGE.iterdir()}
     dotted = [word for word in re.findall(r"``([\w.]+)``", page) if word.split(".")[0] in first]
     assert "lab.training.loop" in dotted
@@ -267,7 +267,7 @@ def undefined_names(page: str) -> list[str]:
 
 
 def test_architecture_names_functions_and_classes_that_are_defined() -> None:
-    page = (ROOT / "docs/architecture.rst").read_text()
+    page = (ROOT / "docs/reference/architecture.rst").read_text()
     assert "``TrainingRun``" in page
     assert undefined_names(page) == []
     assert undefined_names(page.replace("``TrainingRun``", "``Runner``")) == ["Runner"]

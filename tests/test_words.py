@@ -49,8 +49,10 @@ def coined(text: str) -> list[str]:
 def pages() -> list[Path]:
     """What people read: the pages at the top, the documentation and the notes that are printed in it."""
     docs = ROOT / "docs"
-    written = [*ROOT.glob("*.md"), *docs.glob("*.md"), *docs.glob("*.rst")]
-    return sorted([*written, *docs.glob("evidence/*.md")])
+    written = [*docs.rglob("*.md"), *docs.rglob("*.rst")]
+    generated = (docs / "_build", docs / "reference/objectives")
+    kept = (path for path in written if not any(map(path.is_relative_to, generated)))
+    return sorted([*ROOT.glob("*.md"), *kept])
 
 
 def sources() -> list[Path]:

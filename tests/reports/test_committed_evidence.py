@@ -43,7 +43,7 @@ def test_a_committed_row_follows_from_its_seeds():
     last = 100 * np.array(cell["tracks"]["test_error"]["last"])
     mean, median = (f"{x:.3g}" for x in (last.mean(), np.median(last)))
     solved = f"{(last < 5).sum()} of {len(last)}"
-    (row,) = re.findall(r"\| TPO \| final error % \| 2.9 \|.*", (DOCS / "results.md").read_text())
+    (row,) = re.findall(r"\| TPO \| final error % \| 2.9 \|.*", (DOCS / "research/results.md").read_text())
     assert f"| 2.9 | {mean} \\[" in row
     assert f" | {median} | " in row
     assert f" | {solved} | " in row
@@ -51,7 +51,7 @@ def test_a_committed_row_follows_from_its_seeds():
 
 def printed_command(name):
     """The command under a study's table on the committed page."""
-    text = (DOCS / "results.md").read_text()
+    text = (DOCS / "research/results.md").read_text()
     (line,) = re.findall(rf"^    (tpo run {name} --scale full.*)$", text, re.MULTILINE)
     return line.split()[1:]
 
@@ -76,7 +76,7 @@ def seeds_of(request, planned):
 
 
 def test_the_printed_commands_start_the_committed_runs():
-    page = (DOCS / "results.md").read_text()
+    page = (DOCS / "research/results.md").read_text()
     for result in publish.kept(DOCS):
         command = command_of(result)
         assert f"    {command}\n" in page

@@ -1,4 +1,4 @@
-"""docs/llm-results.md, made of kept comparisons of language models."""
+"""docs/research/llm-results.md, made of kept comparisons of language models."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""docs/results.md and the README's section, made of evidence."""
+"""docs/research/results.md and the README's section, made of evidence."""
 
 import re
 
@@ -66,5 +66,5 @@ def test_the_readme_section_is_replaced_and_the_rest_left_alone(tmp_path, kept):
     assert text.endswith(f"{publish.END}\nafter\n")
     assert "A line before." not in text
     assert call("--check", "--docs", str(docs)) == 0
-    (docs / "results.md").write_text("something else")
+    (docs / "research/results.md").write_text("something else")
     assert call("--check", "--docs", str(docs)) == 1

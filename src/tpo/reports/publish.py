@@ -30,11 +30,11 @@ def made(docs: Path, results: Sequence[StudyResult]) -> dict[Path, str]:
     found = sections(results, notes(folder / "notes.md"), compared.values())
     remarks = notes(folder / "llm-notes.md")
     texts = {
-        docs / "results.md": page(found),
-        docs / "llm-results.md": llm_page.page(compared, remarks),
+        docs / "research/results.md": page(found),
+        docs / "research/llm-results.md": llm_page.page(compared, remarks),
     }
     for name, summary in compared.items():
-        texts[docs / llm_page.picture(name)] = llm_figure.figure(summary).svg()
+        texts[docs / "figures" / llm_page.figure_file(name)] = llm_figure.figure(summary).svg()
     for result in results:
         texts[docs / "figures" / f"{result.study.name}.svg"] = figure(result).svg()
     readme = docs.parent / "README.md"

@@ -174,7 +174,7 @@ def _is_published(place: Path) -> None:
     assert main(["evidence", f"--docs={docs}", "--check"]) == 1
     assert main(["evidence", f"--docs={docs}"]) == 0
     assert main(["evidence", f"--docs={docs}", "--check"]) == 0
-    page = (docs / "llm-results.md").read_text()
+    page = (docs / "research/llm-results.md").read_text()
     assert "## both: model on task.jsonl" in page
     assert re.search(r"^\| method \| sampled % \| greedy % \| pass@4 % \|", page, re.M)
     assert re.search(r"^\| TPO \| \S+ \\\[\S+, \S+\\\] \|", page, re.M)

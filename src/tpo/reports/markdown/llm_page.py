@@ -1,4 +1,4 @@
-"""docs/llm-results.md: for each comparison of language models its figure, its tables and its command."""
+"""docs/research/llm-results.md: for each comparison of language models its figure, its tables and its command."""
 
 from __future__ import annotations
 
@@ -103,9 +103,9 @@ def page(kept: Mapping[str, Summary], notes: Mapping[str, str]) -> str:
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def picture(name: str) -> str:
-    """The path of a comparison's figure in the documentation."""
-    return f"figures/llm-{name}.svg"
+def figure_file(name: str) -> str:
+    """The file of a comparison's figure, in `docs/figures`."""
+    return f"llm-{name}.svg"
 
 
 def _overview(kept: Mapping[str, Summary]) -> str:
@@ -191,7 +191,7 @@ def _section(name: str, one: Summary, notes: str) -> str:
         f"## {report_page.text(_title(name, one))}",
         report_page.text(f"{runs}, {duration(cost['seconds'])} in total on {cost['device']}"),
         notes,
-        f"![{report_page.text(one['title'])}]({picture(name)})",
+        f"![{report_page.text(one['title'])}](../figures/{figure_file(name)})",
         _table(one),
         _verdicts(one["verdicts"]),
         _tuning(one.get("tuning")),
