@@ -43,7 +43,9 @@ def test_a_committed_row_follows_from_its_seeds():
     last = 100 * np.array(cell["tracks"]["test_error"]["last"])
     mean, median = (f"{x:.3g}" for x in (last.mean(), np.median(last)))
     solved = f"{(last < 5).sum()} of {len(last)}"
-    (row,) = re.findall(r"\| TPO \| final error % \| 2.9 \|.*", (DOCS / "research/results.md").read_text())
+    (row,) = re.findall(
+        r"\| TPO \| final error % \| 2.9 \|.*", (DOCS / "research/results.md").read_text()
+    )
     assert f"| 2.9 | {mean} \\[" in row
     assert f" | {median} | " in row
     assert f" | {solved} | " in row

@@ -106,7 +106,8 @@ def _study_result(path: Path) -> StudyResult:
     version = found.get("format") if isinstance(found, Mapping) else None
     if isinstance(found, Mapping) and "tuning" in found:
         raise ValueError(
-            f"{path} is a comparison of language models, which tpo evidence shows in docs/research/llm-results.md: "
+            f"{path} is a comparison of language models, which tpo evidence shows in "
+            "docs/research/llm-results.md: "
             "give tpo report the folder that tpo train --compare wrote"
         )
     if isinstance(found, Mapping) and {"model", "task"} <= set(found):

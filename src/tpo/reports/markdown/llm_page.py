@@ -1,4 +1,4 @@
-"""docs/research/llm-results.md: for each comparison of language models its figure, its tables and its command."""
+"""docs/research/llm-results.md: figure, tables and command of each comparison of language models."""
 
 from __future__ import annotations
 

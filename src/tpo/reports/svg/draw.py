@@ -68,6 +68,9 @@ class Figure:
         )
         object.__setattr__(self, "hollow", found)
 
+    def _repr_svg_(self) -> str:
+        return self.svg()
+
     def svg(self) -> str:
         """The file."""
         columns = max(1, min(self.columns, len(self.panels)))
@@ -202,10 +205,6 @@ def _drawn(mark: Mark, across: AxisScale, up: AxisScale, bars: Sequence[Mark]) -
     return element("g", *shapes, class_=mark.style)
 
 
-def _ends(y: float, error: float, up: AxisScale) -> tuple[float, float]:
-    return up(y + error), up(y - error)
-
-
 def _line_shapes(mark: Mark, known: Sequence[tuple[float, ...]]) -> Iterator[Html]:
     centre = _path((x, y) for x, y, *_ in known)
     if mark.kind == "line":
@@ -242,7 +241,7 @@ def _bar_shapes(
             class_="bar",
         )
         if e:
-            high, low = _ends(y, e, up)
+            high, low = up(y + e), up(y - e)
             yield element(
                 "path", d=f"M{_n(place + width / 2)} {_n(high)}V{_n(low)}", class_="whisker"
             )
