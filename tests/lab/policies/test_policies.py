@@ -1,5 +1,7 @@
 """The transformer against a plain one; cached, shared and blocked computations against full ones."""
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -41,9 +43,9 @@ def gathered(params, kind, batch=B, task=TASK, policy=POLICY, size=K):
 
 def full_log_probs(xp, params, prompt, actions):
     """[T] of the actions, from one forward pass of the reference."""
-    tokens = np.concatenate([prompt, actions])
+    tokens = xp.concatenate([prompt, actions])
     logits = transformer(xp, params, tokens, POLICY.heads)[H - 1 : -1]
-    return log_softmax(xp, logits)[np.arange(H), actions]
+    return log_softmax(xp, logits)[xp.arange(H), actions]
 
 
 def test_logits_are_those_of_a_plain_transformer(params):
@@ -84,14 +86,17 @@ def test_together_is_prefill_and_extend(params):
 
 def prefix_loss(params, batch, objective, prepared):
     """The token-level loss with every prefix rebuilt as a sequence of its own."""
-    rows = []
-    for b in range(B):
-        taken = np.asarray(batch.candidates[b, 0, :, 0])
-        for t in range(H):
-            tokens = np.concatenate([np.asarray(batch.inputs[b]), taken[:t]])
-            logits = transformer(jnp, params, tokens, POLICY.heads)[-1]
-            rows.append(log_softmax(jnp, logits)[batch.candidates[b, 0, t]])
-    return objective.loss(jnp.stack(rows)[..., None], prepared)
+    prompts, taken = batch.inputs, batch.candidates[:, 0, :, 0]
+
+    def next_token(tokens):
+        return log_softmax(jnp, transformer(jnp, params, tokens, POLICY.heads)[-1])
+
+    by_length = [
+        jax.vmap(next_token)(jnp.concatenate([prompts, taken[:, :t]], 1)) for t in range(H)
+    ]
+    after = jnp.stack(by_length, 1).reshape(B * H, V)
+    picked = batch.candidates[:, 0].reshape(B * H, -1)
+    return objective.loss(jnp.take_along_axis(after, picked, 1)[..., None], prepared)
 
 
 def moved(params):
@@ -110,7 +115,8 @@ def test_one_forward_equals_rebuilt_prefixes_in_loss_and_gradient(params, name):
     value, grads = value_and_grad(
         BatchLoss(POLICY, rollout, batch, lambda x: objective.loss(x, prepared)), moved(params), 100
     )
-    slow_value, slow = jax.value_and_grad(prefix_loss)(moved(params), batch, objective, prepared)
+    plain = jax.jit(jax.value_and_grad(lambda p: prefix_loss(p, batch, objective, prepared)))
+    slow_value, slow = plain(moved(params))
     np.testing.assert_allclose(value, slow_value, rtol=1e-5, atol=1e-6)
     for key, grad in grads.items():
         np.testing.assert_allclose(grad, slow[key], atol=1e-5, err_msg=key)
@@ -180,20 +186,17 @@ def test_the_gradient_is_that_of_the_plain_transformer(params):
     objective = tpo.objective("tpo")
     prepared = objective.prepare(batch.group)
 
+    prompts = jnp.repeat(batch.inputs, K, 0)
+    paths = batch.candidates[..., 0].reshape(-1, H)
+
     def slow(params):
-        rows = [
-            [
-                full_log_probs(jnp, params, np.asarray(prompt), np.asarray(path[:, 0]))
-                for path in group
-            ]
-            for prompt, group in zip(batch.inputs, batch.candidates, strict=True)
-        ]
-        return objective.loss(jnp.stack([jnp.stack(row) for row in rows]), prepared)
+        one = partial(full_log_probs, jnp, params)
+        return objective.loss(jax.vmap(one)(prompts, paths).reshape(2, K, H), prepared)
 
     _, grads = value_and_grad(
         BatchLoss(POLICY, rollout, batch, lambda x: objective.loss(x, prepared)), moved(params), 4
     )
-    for key, grad in jax.grad(slow)(moved(params)).items():
+    for key, grad in jax.jit(jax.grad(slow))(moved(params)).items():
         np.testing.assert_allclose(grads[key], grad, atol=1e-5, err_msg=key)
 
 
