@@ -6,6 +6,8 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from tpo.reports.labels import readable as readable
+
 Row = Mapping[str, Any]
 
 
@@ -84,7 +86,7 @@ def share_done(study: Mapping[str, Any]) -> tuple[int, int]:
 def columns(rows: Sequence[Row]) -> list[Column]:
     """The columns that some row fills: coordinates, method, the published number, then ours."""
     found = [_coordinate(key) for key in _keys(row.get("coords") or {} for row in rows)]
-    found.append(Column("method", lambda row: str(row.get("method")), None))
+    found.append(Column("method", lambda row: readable(row.get("method")), None))
     if any(row.get("metric") for row in rows):
         found.append(Column("metric", lambda row: str(row.get("metric") or ""), None))
     found.append(Column("published", _published, "number published"))

@@ -1,0 +1,94 @@
+"""Names of methods as a person would write them: `TPO, 4 epochs, learning rate 1.2e-5`.
+
+Stores and evidence keep a method as a specification (`tpo:epochs=4`) or as a label made of one (`TPO epochs=4`,
+`TPO, epochs 4`). `readable` turns each of the three into the same words, and leaves those as they are.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from tpo.objectives.labels import LABELS
+
+NAMES = {
+    "TPO no anchor": "TPO without anchor",
+    "TPO outcomes": "TPO, pooled ties",
+    "TPO token": "TPO per token",
+    "GRPO no KL": "GRPO without KL",
+    "GRPO masked": "GRPO without zero-variance groups",
+    "GRPO token": "GRPO per token",
+    "GSPO token": "GSPO-token",
+    "PG (IS)": "PG with importance sampling",
+    "LPO reverse": "LPO, reverse KL",
+    "LPO JS": "LPO, Jensen-Shannon",
+    "LPO alpha": "LPO, alpha divergence",
+    "TRPO penalty": "TRPO with KL penalty",
+}
+"""Labels of methods that are too short to be understood."""
+
+PHRASES: Mapping[str, Mapping[str, str]] = {
+    "epochs": {"1": "1 epoch", "": "{} epochs"},
+    "max_grad_norm": {"0": "no gradient clipping", "": "gradient norm clipped to {}"},
+    "skip_zero_gradient": {"true": "zero-gradient steps skipped", "false": "zero-gradient steps taken"},
+    "ties": {"": "{} ties"},
+    "optimiser": {
+        "muon": "Muon", "muon_fading": "Muon with fading steps", "adam": "Adam", "sgd": "SGD",
+        "normalized": "steps of fixed norm",
+    },
+    "score": {"": "score: {}"},
+}  # fmt: skip
+"""Per option the words for a value; "" is any other value. An option without words here is `name value`."""
+
+_VALUE = r"[\w.+-]*\w"
+_OPTIONS = re.compile(rf"((?:[:, ] ?\w+={_VALUE})+)")
+_OPTION = re.compile(r"(\w+)(=| )(\S+)")
+
+
+def readable(label: object) -> str:
+    """`tpo:epochs=4:learning_rate=1.2e-05`, or a label made of it -> `TPO, 4 epochs, learning rate 1.2e-5`."""
+    head, *options = _parts(" ".join(str(label).split()))
+    name = LABELS.get(head, head)
+    return ", ".join([NAMES.get(name, name), *(_words(option) for option in options)])
+
+
+def readable_text(text: str) -> str:
+    """Prose with methods in it: `TPO epochs=4 ends lower` -> `TPO (4 epochs) ends lower`."""
+
+    def words(found: re.Match[str]) -> str:
+        return f" ({', '.join(_words(option) for option in _split(found[1]))})"
+
+    return _OPTIONS.sub(words, text)
+
+
+def _parts(label: str) -> list[str]:
+    """The name of the method, then its options as `key=value`, or as words where they are words already."""
+    if found := _OPTIONS.search(label):
+        return [label[: found.start()], *_split(found[1])]
+    return label.split(", ")
+
+
+def _split(options: str) -> list[str]:
+    return re.findall(rf"\w+={_VALUE}", options)
+
+
+def _words(option: str) -> str:
+    """`epochs=4`, and `epochs 4` as labels of the lab have it -> `4 epochs`; other text stays."""
+    found = _OPTION.fullmatch(option)
+    if not found or (found[2] == " " and found[1] not in PHRASES):
+        return option
+    key, value = found[1], _number(found[3])
+    known = {"": f"{key.replace('_', ' ')} {{}}", **PHRASES.get(key, {})}
+    return known.get(value.lower(), known[""]).format(value.replace("_", " "))
+
+
+def _number(value: str) -> str:
+    """`1.2e-05` -> `1.2e-5`, `0.0002` -> `2e-4`, `2.0` -> `2`; text that is no number stays."""
+    try:
+        number = float(value)
+    except ValueError:
+        return value
+    if number and abs(number) < 1e-3:
+        digits, power = f"{number:.6e}".split("e")
+        return f"{float(digits):g}e{int(power)}"
+    return f"{number:g}"
