@@ -1,4 +1,4 @@
-"""Diagnostics beside the loss: of groups and targets (`groups`), and of exact policies (`population`)."""
+"""Diagnostics beside the loss: of groups and targets, of exact policies (`population`), of a small MDP (`mdp`)."""
 
 from tpo.diagnostics.groups import (
     GroupShares,
@@ -10,6 +10,7 @@ from tpo.diagnostics.groups import (
     target_mass,
     total_variation,
 )
+from tpo.diagnostics.mdp import MDP, chain
 from tpo.diagnostics.population import (
     ClipBound,
     Share,
@@ -22,10 +23,12 @@ from tpo.diagnostics.population import (
 )
 
 __all__ = [
+    "MDP",
     "ClipBound",
     "GroupShares",
     "Share",
     "TargetMass",
+    "chain",
     "clip_bound",
     "effective_candidates",
     "entropy",

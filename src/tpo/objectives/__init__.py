@@ -1,6 +1,7 @@
 """The objectives and the names they are registered under; one `register` call for each name."""
 
 from tpo.objectives.base import Objective, Traits, entry, list_objectives, objective, register
+from tpo.objectives.baselines import optimal_baseline
 from tpo.objectives.ce import CrossEntropy
 from tpo.objectives.corrections import icepop, tis
 from tpo.objectives.dg import DG
@@ -16,7 +17,7 @@ from tpo.objectives.overlong import overlong_penalty
 from tpo.objectives.ppo import MDPO, PPO, ImportanceWeighted, TRPOPenalty
 from tpo.objectives.reinforce import A2C, RLOO, Reinforce, ReMax
 from tpo.objectives.reinforce_pp import ReinforcePP
-from tpo.objectives.returns import gae, length_adaptive_lambda, retrace, vtrace
+from tpo.objectives.returns import gae, length_adaptive_lambda, n_step, retrace, vtrace
 from tpo.objectives.soft_clip import CISPO, SAPO
 from tpo.objectives.target_matching import coefficients, loss, target
 from tpo.objectives.tpo import TPO
@@ -91,7 +92,9 @@ __all__ = [
     "length_adaptive_lambda",
     "list_objectives",
     "loss",
+    "n_step",
     "objective",
+    "optimal_baseline",
     "overlong_penalty",
     "register",
     "retrace",

@@ -1,4 +1,4 @@
-"""Returns and advantages over time (last axis T): GAE, V-trace, Retrace, each in log2(T) vector steps."""
+"""Returns and advantages over time (last axis T): n-step, GAE, V-trace, Retrace."""
 
 from __future__ import annotations
 
@@ -37,6 +37,36 @@ def accumulated(xp: Namespace, delta: Array, decay: Array, mask: Array | None) -
     return masked(xp, backward_recurrence(xp, delta, decay), mask)
 
 
+def td_residuals(
+    xp: Namespace, rewards: Array, values: Array, gamma: float, mask: Array | None
+) -> Array:
+    """δ_t = r_t + γ V_{t+1} - V_t; rewards and values must be 0 where masked."""
+    return rewards + gamma * following(xp, values, mask) - values
+
+
+def n_step(
+    rewards: Array, values: Array, n: int, gamma: float = 1.0, mask: Array | None = None
+) -> Array:
+    r"""A_t = r_t + ... + γ^{n-1} r_{t+n-1} + γ^n V_{t+n} - V_t, a sum of n residuals δ.
+
+    .. math:: \hat A^{(n)}_t = \sum_{l=0}^{n-1} \gamma^l r_{t+l} + \gamma^n V_{t+n} - V_t
+              = \sum_{l=0}^{n-1} \gamma^l \delta_{t+l}
+
+    All [..., T]; the episode ends with the last unmasked token, where V is 0, so n >= T is Monte Carlo minus V.
+    `gae` is the mean of these over n with weights (1 - λ)λ^{n-1}. Masked tokens are skipped and get 0.
+    Source: Sutton and Barto, Reinforcement Learning, chapter 7.
+    """
+    xp = checks.alike(mask, rewards=rewards, values=values)
+    if isinstance(n, bool) or not isinstance(n, int) or n < 1:
+        raise ValueError(f"n is {n!r}, expected a whole number, 1 or above")
+    rewards, values = masked(xp, rewards, mask), masked(xp, values, mask)
+    delta = masked(xp, td_residuals(xp, rewards, values, gamma, mask), mask)
+    total = delta
+    for _ in range(min(n, rewards.shape[-1]) - 1):
+        total = masked(xp, delta + gamma * following(xp, total, mask), mask)
+    return total
+
+
 def gae(
     rewards: Array,
     values: Array,
@@ -56,7 +86,7 @@ def gae(
     """
     xp = checks.alike(mask, rewards=rewards, values=values)
     rewards, values = masked(xp, rewards, mask), masked(xp, values, mask)
-    delta = rewards + gamma * following(xp, values, mask) - values
+    delta = td_residuals(xp, rewards, values, gamma, mask)
     return accumulated(xp, delta, gamma * lam * xp.ones_like(delta), mask)
 
 
@@ -102,7 +132,7 @@ def vtrace(
     rewards, values = masked(xp, rewards, mask), masked(xp, values, mask)
     rho = _capped(xp, masked(xp, log_ratios, mask), rho_cap)
     c = _capped(xp, masked(xp, log_ratios, mask), c_cap)
-    delta = rho * (rewards + gamma * following(xp, values, mask) - values)
+    delta = rho * td_residuals(xp, rewards, values, gamma, mask)
     targets = values + accumulated(xp, delta, gamma * c, mask)
     advantages = rho * (rewards + gamma * following(xp, targets, mask) - values)
     return OffPolicyReturns(targets, masked(xp, advantages, mask))
