@@ -1,4 +1,4 @@
-"""Diagnostics beside the loss: of groups and targets, of exact policies (`population`), of a small MDP (`mdp`)."""
+"""Diagnostics beside the loss: groups and targets, exact policies (`population`), a small MDP (`mdp`)."""
 
 from tpo.diagnostics.groups import (
     GroupShares,
