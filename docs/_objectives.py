@@ -43,8 +43,14 @@ def write_pages(folder: Path) -> None:
     """One page per name, and a table of all."""
     folder.mkdir(exist_ok=True)
     for name in tpo.list_objectives():
-        (folder / f"{name}.rst").write_text(page(name, entry(name)), encoding="utf-8")
-    (folder / "index.rst").write_text(table(), encoding="utf-8")
+        _write(folder / f"{name}.rst", page(name, entry(name)))
+    _write(folder / "index.rst", table())
+
+
+def _write(path: Path, text: str) -> None:
+    """Only a page that changes is built again."""
+    if not path.exists() or path.read_text(encoding="utf-8") != text:
+        path.write_text(text, encoding="utf-8")
 
 
 def page(name: str, found: Entry) -> str:
