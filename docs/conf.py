@@ -4,13 +4,13 @@ import os
 import sys
 from pathlib import Path
 
-HERE = Path(__file__).parent
-sys.path.insert(0, str(HERE))
+sys.path.insert(0, str(Path(__file__).parent))
 
 import _objectives
 
 from tpo.version import __version__
 
+HERE = Path(__file__).parent
 project = "tpo"
 author = "The tpo authors"
 copyright = "2026, The tpo authors"
