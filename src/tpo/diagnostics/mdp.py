@@ -33,7 +33,7 @@ class MDP:
         return np.linalg.solve(self._discounting(policy), (policy * self.rewards).sum(-1))
 
     def action_values(self, policy: np.ndarray) -> np.ndarray:
-        """[S, A] Q(s, a) = r(s, a) + γ Σ P(s'|s, a) V(s')."""
+        """[S, A] Q = r + γPV, the reward and the mean value of the next state."""
         return self.rewards + self.gamma * self.transitions @ self.values(policy)
 
     def advantages(self, policy: np.ndarray) -> np.ndarray:
@@ -49,7 +49,7 @@ class MDP:
         return float(self.start @ self.values(policy))
 
     def gradient(self, policy: np.ndarray) -> np.ndarray:
-        """[S, A] dJ/d logits of a softmax policy: d(s)·pi(a|s)·A(s, a), the policy-gradient theorem."""
+        """[S, A] dJ/d logits of a softmax policy: d(s)·pi(s, a)·A(s, a), the policy-gradient theorem."""
         return self.occupancy(policy)[:, None] * policy * self.advantages(policy)
 
     def rollouts(

@@ -8,6 +8,7 @@ from typing import Any
 from tpo.reports.html import page
 from tpo.reports.markdown import report_page
 from tpo.reports.summary import summarise
+from tpo.reports.svg.axes import Axis
 from tpo.reports.svg.plot import bars, lines, side_by_side
 from tpo.storage.files import write_text
 
@@ -42,4 +43,4 @@ def _replace(path: Path, text: str) -> None:
     write_text(path, text)
 
 
-__all__ = ["bars", "lines", "side_by_side", "write", "write_playground", "write_studies"]
+__all__ = ["Axis", "bars", "lines", "side_by_side", "write", "write_playground", "write_studies"]
