@@ -6,6 +6,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
+from tpo import user_code
 from tpo.cli import (
     bench,
     compare,
@@ -53,6 +54,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         command = str(args.run.__module__).rpartition(".")[2]
         print(f"tpo: {extras.explained(error, command)}", file=sys.stderr)
         return 2
-    except (ValueError, TypeError, OSError) as error:
-        print(f"tpo: {error}", file=sys.stderr)
+    except Exception as error:
+        where = user_code.place(error)
+        if where:
+            print(f"tpo: {where}: {type(error).__name__}: {error}", file=sys.stderr)
+        elif isinstance(error, (ValueError, TypeError, OSError)):
+            print(f"tpo: {error}", file=sys.stderr)
+        else:
+            raise
         return 2

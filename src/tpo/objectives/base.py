@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
-from tpo import checks
+from tpo import checks, user_code
 from tpo.arrays import Array, Namespace, namespace
 from tpo.groups import Groups
 
@@ -187,8 +187,34 @@ def register(
     return make
 
 
+OWN = user_code.Expected(
+    "an objective",
+    {
+        "traits": "what it needs, such as traits: ClassVar[tpo.Traits] = tpo.Traits('target')",
+        "_prepare(self, groups)": "what is fixed over the epochs, a NamedTuple with log_probs_old",
+        "_loss(self, xp, log_probs, prepared)": "the scalar to minimise",
+    },
+    base="Objective",
+    see="examples/own_objective.py and tpo.Objective",
+)
+"""What a class must define to be named `FILE.py:CLASS`."""
+
+
+def _own_entry(spec: str) -> Entry:
+    """The entry of a class in a user's file."""
+    make = user_code.load(spec, OWN)
+    if not issubclass(make, Objective):
+        raise TypeError(
+            f"class {make.__name__} in {spec.rpartition(':')[0]} does not derive from tpo.Objective: "
+            f"write class {make.__name__}(tpo.Objective)"
+        )
+    return Entry(make, {}, (make.__doc__ or "").partition("\n")[0], listed=False)
+
+
 def entry(name: str) -> Entry:
-    """The registered class and options behind a name; an unknown name lists the valid ones."""
+    """The class and options behind a name or `FILE.py:CLASS`; an unknown name lists the valid ones."""
+    if user_code.is_spec(name):
+        return _own_entry(name)
     if name not in _REGISTRY:
         valid = list_objectives()
         hint = checks.close_match(name, valid)
@@ -197,7 +223,7 @@ def entry(name: str) -> Entry:
 
 
 def objective(name: str, **options: Any) -> Objective:
-    """The objective of that name with its published defaults, changed by `options`."""
+    """The objective of that name, or of a class `FILE.py:CLASS`, with its defaults, changed by `options`."""
     found = entry(name)
     accepted = {f.name: f.metadata.get("accepts", "any value") for f in fields(found.make)}
     for option in options:

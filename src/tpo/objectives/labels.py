@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from tpo.user_code import class_name
+
 LABELS = {
     "tpo": "TPO",
     "tpo_no_anchor": "TPO no anchor",
@@ -45,5 +47,5 @@ LABELS = {
 
 
 def label(name: str) -> str:
-    """`dr_grpo` -> `Dr. GRPO`; an objective without a display name keeps its registered name."""
-    return LABELS.get(name, name)
+    """`dr_grpo` -> `Dr. GRPO`; other names stay as they are; `FILE.py:CLASS` -> `CLASS`."""
+    return LABELS.get(name) or class_name(name)

@@ -1,8 +1,8 @@
 """Methods by name, as studies and `--methods` write them: NAME or NAME:option=value:option=value.
 
-A name is one of the paper's (`tpo.lab.training.paper_methods`), or any objective of the library that fits the
-task; NAME_token takes its group at every prefix. `epochs` is an option of every method, `optimiser` of those
-for token sequences.
+A name is one of the paper's (`tpo.lab.training.paper_methods`), any objective of the library that fits the
+task, or an objective in a file of your own, FILE.py:CLASS. NAME_token takes its group at every prefix. `epochs`
+is an option of every method, `optimiser` of those for token sequences.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import tpo
 from tpo.objectives import entry
 from tpo.objectives.labels import label as objective_label
+from tpo.user_code import is_spec, split_options
 
 if TYPE_CHECKING:
     from tpo.lab.training import Method
@@ -25,7 +26,7 @@ LABELS = {"pg": "PG", "tpo_token": "TPO token", "grpo_token": "GRPO token"}
 
 def parse(spec: str) -> tuple[str, dict[str, Any]]:
     """("tpo", {"epochs": 1}) of "tpo:epochs=1"."""
-    name, *pairs = spec.split(":")
+    name, *pairs = split_options(spec)
     options = {}
     for pair in pairs:
         key, equals, value = pair.partition("=")
@@ -122,11 +123,22 @@ def _default_epochs(name: str) -> int:
     return 4 if entry(name).make.traits.epochs else 1
 
 
+def _own(name: str) -> list[str]:
+    """The objective of a user's file, as a list of one, if that is what the name means."""
+    if not is_spec(name):
+        return []
+    for need in entry(name).make.needs:
+        raise ValueError(
+            f"method {name!r} does not fit: {UNMET_NEEDS.get(need, f'it needs {need}')}"
+        )
+    return [name]
+
+
 def _sequence_objective(name: str) -> Method:
     from tpo.lab.rollouts import Rollout
     from tpo.lab.training import Method
 
-    names = fitting_objectives()
+    names = [*fitting_objectives(), *_own(name)]
     token = name.removesuffix("_token") if name.endswith("_token") else ""
     if name not in names and token in names:
         return Method(token, (), Rollout("token"), _default_epochs(token))
@@ -141,7 +153,7 @@ def _bandit_objective(name: str, known: list[str]) -> Method:
     from tpo.lab.rollouts import Rollout
     from tpo.lab.training import Method
 
-    found = entry(name).make if name in fitting_objectives() else None
+    found = entry(name).make if name in [*fitting_objectives(), *_own(name)] else None
     if found and found.traits.family == "target":
         return Method(name, (), Rollout("vector", baseline="expected"), 1)
     if found and not found.traits.group and "advantage" in found.__dataclass_fields__:

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
 import tpo
+from tpo import user_code
 from tpo.lab.policies import Policy
 from tpo.lab.rollouts import Rollout
 from tpo.lab.tasks import Task
@@ -32,6 +33,16 @@ class Method:
 
     def build(self) -> tpo.Objective:
         return tpo.objective(self.objective, **dict(self.options))
+
+    def check_group(self) -> None:
+        """Raise if the objective compares candidates, and there is one per context."""
+        traits = self.build().traits
+        if traits.group and self.rollout.rule.many and self.rollout.group_size < 2:
+            raise ValueError(
+                f"group_size is {self.rollout.group_size}, and objective {self.objective!r} compares the "
+                "candidates of a context, so it needs at least 2: give --group-size 2 or more, or an "
+                "objective of single samples, such as 'reinforce', 'ppo' or 'dg'"
+            )
 
 
 @dataclass(frozen=True)
@@ -119,7 +130,7 @@ class Cell:
 
     def __post_init__(self) -> None:
         self.method.rollout.check(self.task)
-        self.method.build()
+        self.method.check_group()
 
     @property
     def resolved_policy(self) -> Policy:
@@ -145,13 +156,15 @@ class Cell:
         own = {f.name: getattr(self, f.name) for f in fields(self)}
         plain = {k: asdict(v) for k, v in own.items() if k not in ("task", "policy")}
         plain["method"]["options"] = dict(self.method.options)
+        if user_code.is_spec(self.method.objective):
+            plain["method"]["source"] = user_code.fingerprint(self.method.objective)
         plain["staleness"] = self.staleness.to_json()
         return {"task": described(self.task), "policy": described(self.resolved_policy), **plain}
 
     @staticmethod
     def from_json(plain: dict[str, Any]) -> Cell:
         """The cell that `to_json` wrote."""
-        method = dict(plain["method"])
+        method = {k: v for k, v in plain["method"].items() if k != "source"}
         method["options"] = tuple(sorted(method["options"].items()))
         method["rollout"] = Rollout(**method["rollout"])
         return Cell(

@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import fields, is_dataclass
 from typing import Any
 
+from tpo.lab.own_tasks import described_own, own_task_type
 from tpo.lab.policies import MLP, Policy, Table, Transformer
 from tpo.lab.tasks import Bandit, Digits, Sequences, Task
+from tpo.user_code import is_spec
 
 _TYPES: dict[str, type] = {
     "bandit": Bandit,
@@ -28,7 +30,10 @@ def register(name: str, kind: type) -> None:
 
 
 def described(value: Any) -> dict[str, Any]:
-    """{"type": name, option: value, ...} of a registered dataclass."""
+    """{"type": name, option: value, ...} of a registered dataclass, or of one of a file."""
+    own = described_own(value)
+    if own is not None:
+        return own
     for name, kind in _TYPES.items():
         if type(value) is kind:
             options = {f.name: getattr(value, f.name) for f in fields(kind)}
@@ -43,12 +48,15 @@ def rebuilt(description: dict[str, Any]) -> Any:
     """The value that `described` wrote down."""
     options = dict(description)
     name = options.pop("type")
-    if name not in _TYPES:
+    if is_spec(name):
+        options.pop("source", None)
+    elif name not in _TYPES:
         raise ValueError(
             f"type {name!r} is unknown, expected one of {', '.join(_TYPES)}; your own types are "
             "known after tpo.lab.training.register(name, type)"
         )
-    return _TYPES[name](**{k: tuple(v) if isinstance(v, list) else v for k, v in options.items()})
+    kind = own_task_type(name) if is_spec(name) else _TYPES[name]
+    return kind(**{k: tuple(v) if isinstance(v, list) else v for k, v in options.items()})
 
 
 def policy_for(task: Task) -> Policy:
