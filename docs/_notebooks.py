@@ -25,8 +25,8 @@ def name_of(page: str) -> str:
 
 
 def link(app: Sphinx, page: str, template: str, context: Any, doctree: nodes.document) -> None:
-    """Below the title of such a page, a link to its notebook."""
-    if doctree and runs_code(Path(app.env.doc2path(page))):
+    """Below the title of such a page, a link to its notebook; the home page is no lesson."""
+    if doctree and page != "index" and runs_code(Path(app.env.doc2path(page))):
         url = context["pathto"](name_of(page), resource=True)
         context["body"] = context["body"].replace("</h1>", "</h1>\n" + LINK.format(url=url), 1)
 
