@@ -49,6 +49,7 @@ def cases(name: str, seed: int, n: int = 60) -> list[dict[str, Any]]:
                     "beta": float(rng.uniform(0.01, 1)),
                     "gateTemperature": float(rng.uniform(0.3, 3)),
                 },
+                "start": rng.dirichlet(np.ones(K) + 1).tolist() if i % 2 else None,
                 "step": float(rng.uniform(0.05, 1)),
                 "epochs": 12,
             }
@@ -97,7 +98,7 @@ def test_descent_of_every_objective_equals_the_library(maths: Any) -> None:
     ]
     shown = maths.evaluate(
         """all => all.map(c => tpo.maths.descent(
-            c.name, tpo.maths.groupOf(c.pOld, c.scores, c.lengths), c.options, c.step, c.epochs))""",
+            c.name, tpo.maths.groupOf(c.pOld, c.scores, c.lengths), c.options, c.step, c.epochs, c.start))""",
         everything,
     )
     for case, ours in zip(everything, shown, strict=True):
@@ -119,6 +120,60 @@ def test_targets_equal_the_library(maths: Any) -> None:
         q, P = numbers.fitted(case, np.asarray(case["logP"]))
         np.testing.assert_allclose(ours["q"], q, rtol=1e-6, atol=1e-9)
         np.testing.assert_allclose(ours["P"], P, rtol=1e-6, atol=1e-9)
+
+
+def test_the_numbers_in_the_targets_formula_equal_the_library(maths: Any) -> None:
+    everything = [case for name in numbers.TARGETS for case in cases(name, seed=5, n=15)]
+    shown = maths.evaluate(
+        """all => all.map(c => tpo.maths.targetParts(
+            c.name, tpo.maths.groupOf(c.pOld, c.scores, c.lengths), c.options))""",
+        everything,
+    )
+    for case, ours in zip(everything, shown, strict=True):
+        for key, expected in numbers.target_parts(case).items():
+            np.testing.assert_allclose(ours[key], expected, rtol=1e-6, atol=1e-9, err_msg=key)
+        product = np.asarray(ours["anchor"]) * ours["tilt"]
+        np.testing.assert_allclose(ours["weight"], product, rtol=1e-12)
+        np.testing.assert_allclose(product / ours["total"], ours["q"], rtol=1e-9)
+        assert ours["mean"] == pytest.approx(np.mean(case["scores"]), abs=1e-9)
+        assert ours["deviation"] == pytest.approx(np.std(case["scores"]), abs=1e-9)
+
+
+def test_advantage_ratio_gate_and_clip_equal_the_library(maths: Any) -> None:
+    families = maths.evaluate(
+        "Object.entries(tpo.maths.OBJECTIVES).map(([name, kind]) => [name, kind.family, kind.ratio])"
+    )
+    everything = [
+        {**case, "ratio": ratio}
+        for name, family, ratio in families
+        if family != "target"
+        for case in cases(name, seed=6, n=15)
+    ]
+    shown = maths.evaluate(
+        """all => all.map(c => tpo.maths.policyParts(
+            c.name, tpo.maths.groupOf(c.pOld, c.scores, c.lengths), c.options, c.logP))""",
+        everything,
+    )
+    clipped = 0
+    for case, ours in zip(everything, shown, strict=True):
+        log_p, lengths = np.asarray(case["logP"]), np.asarray(case["lengths"])
+        for key, expected in numbers.policy_parts(case, log_p).items():
+            known = ~np.isnan(expected)
+            np.testing.assert_allclose(
+                np.asarray(ours[key])[known], expected[known], rtol=1e-5, atol=1e-6, err_msg=key
+            )
+        if case["ratio"]:
+            share = 1 if case["ratio"] == "sequence" else 1 / lengths
+            ratio = np.exp((log_p - np.log(case["pOld"])) * share)
+            np.testing.assert_allclose(ours["ratio"], ratio, rtol=1e-9)
+            free = {**case, "options": {**case["options"], "beta": 1e-12}}
+            push = numbers.push(free, log_p)
+            gone = np.abs(push) < 1e-10
+            assert not np.any(np.asarray(ours["clipped"]) & ~gone), case
+            moved = np.abs(ours["advantage"]) > 1e-6
+            assert not np.any(gone & moved & ~np.asarray(ours["clipped"])), case
+            clipped += int(np.sum(ours["clipped"]))
+    assert clipped > 50
 
 
 def test_the_talk_equals_the_library(maths: Any) -> None:

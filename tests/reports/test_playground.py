@@ -12,6 +12,9 @@ import pytest
 import tpo
 from support import playground_cases as numbers
 from tpo import reports
+from tpo.reports.html.page import presets
+
+PRESETS = presets()
 
 
 @pytest.fixture(scope="module")
@@ -42,12 +45,20 @@ def pushes(page: Any) -> dict[str, np.ndarray]:
     return {name: np.asarray(json.loads(values)) for name, values in found}
 
 
+def races(page: Any) -> dict[str, np.ndarray]:
+    """p of each method that is played, at the epoch shown."""
+    found = page.locator("[data-race]").evaluate_all(
+        "all => all.map(e => [e.dataset.race, e.dataset.values])"
+    )
+    return {name: np.asarray(json.loads(values)) for name, values in found}
+
+
 def case_of(page: Any) -> dict[str, Any]:
     """The state as a case for the library."""
     state = page.evaluate("tpo.playground.state")
     return {
         key: state[key]
-        for key in ("name", "pOld", "scores", "lengths", "options", "step", "epochs")
+        for key in ("name", "pOld", "start", "scores", "lengths", "options", "step", "epochs")
     }
 
 
@@ -64,6 +75,10 @@ def check(page: Any) -> None:
     here = np.log(
         case["pOld"] if page.evaluate("tpo.playground.state.at") == "old" else path["p"][-1]
     )
+    for name, played in races(page).items():
+        np.testing.assert_allclose(
+            played, numbers.descent({**case, "name": name})["p"][-1], atol=1e-6, err_msg=name
+        )
     for name, push in pushes(page).items():
         expected = numbers.push({**case, "name": name}, here)
         np.testing.assert_allclose(push, expected, atol=1e-6, err_msg=name)
@@ -82,16 +97,18 @@ def test_it_opens_on_the_talks_rare_failure(page: Any) -> None:
     check(page)
 
 
-@pytest.mark.parametrize(
-    "preset", ["three candidates", "rare success", "all fail", "graded scores", "unequal lengths"]
-)
-def test_every_example_equals_the_library(page: Any, preset: str) -> None:
-    page.get_by_role("button", name=preset).click()
+def test_every_preset_equals_the_library(page: Any, written: Path) -> None:
     page.get_by_role("button", name="all objectives").click()
-    assert len(pushes(page)) >= 20
-    check(page)
-    page.get_by_role("button", name="at p, after the epochs").click()
-    check(page)
+    for preset in PRESETS:
+        page.locator(f"[data-preset={preset['name']}]").click()
+        assert page.url == f"{written.as_uri()}#preset={preset['name']}"
+        assert page.locator(".look").text_content() == preset["look"]
+        assert case_of(page)["pOld"] == preset["pOld"]
+        assert len(pushes(page)) >= 20
+        check(page)
+        press(page, "[data-dial=epochs]", "End")
+        page.get_by_role("button", name="at p now").click()
+        check(page)
 
 
 @pytest.mark.parametrize(
@@ -107,6 +124,7 @@ def test_following_an_objective_equals_the_library(page: Any, objective: str) ->
 
 def test_the_fitted_distribution_is_shown_where_it_is_not_p(page: Any) -> None:
     assert not page.locator("[data-shown=fit]").first.is_visible()
+    press(page, "[data-dial=epochs]", "End")
     page.locator("#score").select_option("ratio")
     assert page.locator("[data-shown=fit]").first.is_visible()
     page.locator("[data-dial=epochs]").focus()
@@ -182,7 +200,7 @@ def test_the_simplex_moves_p_old_by_mouse_and_by_keyboard(page: Any) -> None:
     assert moved[2] > lifted[2] + 0.05
     assert moved[0] == pytest.approx(lifted[0], abs=0.02)
     check(page)
-    page.get_by_role("button", name="all fail").click()
+    page.get_by_role("button", name="zero variance").click()
     assert not triangle.is_visible()
 
 
@@ -206,6 +224,84 @@ def test_the_lines_of_python_give_the_push_that_is_shown(page: Any, capsys: Any)
         exec(page.locator("pre.snippet").text_content(), scope)
         np.testing.assert_allclose(scope["push"], pushes(page)[name], atol=1e-6, err_msg=name)
     assert capsys.readouterr().out.count("[") == 10
+
+
+def test_the_lines_of_python_give_the_push_after_the_epochs_too(page: Any, capsys: Any) -> None:
+    page.locator("[data-preset=ppo-clip]").click()
+    for name in ("ppo", "tpo", "reinforce"):
+        page.locator("#objective").select_option(name)
+        scope: dict[str, Any] = {}
+        exec(page.locator("pre.snippet").text_content(), scope)
+        np.testing.assert_allclose(scope["push"], pushes(page)[name], atol=1e-6, err_msg=name)
+    assert capsys.readouterr().out.count("[") == 3
+
+
+def test_the_formula_shows_the_picked_candidates_numbers(page: Any) -> None:
+    page.locator(".target [data-pick='3']").click()
+    assert page.evaluate("document.activeElement.dataset.pick") == "3"
+    lines = page.locator(".target .formula").all_text_contents()
+    u = tpo.standardize(np.array([0.0, 1.0, 1.0, 0.0]))
+    q = tpo.target(np.log([0.72, 0.144, 0.12, 0.016]), u)
+    assert lines[0].startswith("uD=")
+    assert lines[0].endswith(f"=(−{-u[3]:g})")
+    assert "0.016·0.368" in lines[1]
+    assert lines[1].endswith(f"={q[3]:.3g}")
+    cells = page.locator(".target tbody tr").nth(3).locator("td").all_text_contents()
+    assert cells == ["0", "−1", "0.368", "0.016", "0.00589", f"{q[3]:.3g}"]
+    page.locator("[data-preset=zero-variance]").click()
+    assert "because σ = 0" in page.locator(".target .formula").first.text_content()
+
+
+def test_playing_reaches_the_target_and_a_policy_gradient_goes_on(page: Any) -> None:
+    page.locator("[data-preset=many-epochs]").click()
+    page.get_by_role("button", name="fast").click()
+    page.locator("[data-play=play]").click()
+    page.wait_for_function("() => tpo.playground.state.epochs >= 3")
+    page.locator("[data-play=play]").click()  # pauses
+    paused = case_of(page)["epochs"]
+    check(page)
+    page.locator("[data-play=step]").click()
+    assert case_of(page)["epochs"] == paused + 1
+    press(page, "[data-play=play]", "Enter")
+    page.wait_for_function("() => tpo.playground.state.epochs === 64")
+    assert page.locator("[data-play=play]").text_content() == "▶ Play"
+    assert page.locator("[data-race=tpo] .badge").text_content() == "at q"
+    assert page.locator("[data-race=group_pg] .badge").text_content() == "moving"
+    check(page)
+    page.locator("[data-play=reset]").click()
+    np.testing.assert_allclose(shown(page, "now"), case_of(page)["pOld"], atol=1e-12)
+
+
+def test_with_reduced_motion_play_shows_the_last_epoch_at_once(page: Any) -> None:
+    page.emulate_media(reduced_motion="reduce")
+    page.locator("[data-preset=many-epochs]").click()
+    page.locator("[data-play=play]").click()
+    assert case_of(page)["epochs"] == 64
+    check(page)
+
+
+def test_an_address_opens_a_preset(page: Any, tab: Any, written: Path) -> None:
+    page.goto("about:blank")
+    page.goto(f"{written.as_uri()}#preset=stale-rollouts")
+    page.wait_for_selector("html[data-ready] [data-push]")
+    wanted = next(preset for preset in PRESETS if preset["name"] == "stale-rollouts")
+    np.testing.assert_allclose(shown(page, "now"), wanted["start"], atol=1e-12)
+    check(page)
+    page.evaluate("location.hash = '#preset=low-eta'")
+    page.wait_for_function("() => tpo.playground.state.options.eta === 0.25")
+    page.evaluate("location.hash = '#preset=constructor'")
+    page.wait_for_timeout(50)
+    assert page.evaluate("tpo.playground.state.preset") == "low-eta"
+    tab.requests[:] = [written.as_uri()]
+
+
+def test_sliders_are_filled_to_their_value(page: Any) -> None:
+    for value in ("0.25", "1"):
+        page.locator("[data-dial=clip]").fill(value)
+        slider = page.locator("[data-dial=clip]")
+        low, high, at = slider.evaluate("e => [+e.min, +e.max, +e.style.getPropertyValue('--at')]")
+        assert at == pytest.approx((float(slider.input_value()) - low) / (high - low))
+    assert at == 1
 
 
 def test_the_clip_bound_and_the_share_equal_the_library(page: Any) -> None:
@@ -260,7 +356,7 @@ def test_an_address_that_makes_no_sense_is_left_alone(page: Any, hostile: str) -
 def test_an_address_cannot_name_what_is_no_objective(page: Any) -> None:
     words = "p=.5,.5;s=0,1;n=1,1;objective=__proto__;score=constructor;eta=1e999;epochs=1e9"
     page.evaluate("h => { location.hash = '#playground:' + h }", words)
-    page.wait_for_function("tpo.playground.state.pOld.length === 2")
+    page.wait_for_function("() => tpo.playground.state.pOld.length === 2")
     case = case_of(page)
     assert (case["name"], case["options"]["score"], case["options"]["eta"]) == ("tpo", "", 1)
     assert case["epochs"] == 64

@@ -22,6 +22,7 @@ NAMES: dict[str, tuple[str, dict[str, Any]]] = {
 }
 # option in the playground -> option in the library, and the names that take it
 TARGETS = ("tpo", "tpo_no_anchor", "tpo_outcomes", "lpo", "lpo_reverse", "lpo_js", "lpo_alpha")
+GATED = ("group_pg", "dg", "reinforce", "cispo", "rloo", "maxrl")
 LPOS = tuple(name for name in TARGETS if name.startswith("lpo"))
 TAKES = {
     "eta": ("eta", TARGETS),
@@ -69,6 +70,36 @@ def fitted(case: dict[str, Any], log_p: np.ndarray) -> tuple[np.ndarray, np.ndar
     return prepared.q[0], np.exp(log_softmax(log_scores[0]))
 
 
+def target_parts(case: dict[str, Any]) -> dict[str, np.ndarray]:
+    """[K] u, exp(u/eta) and the anchor, exp of each candidate's log-score at p_old, or 1 without one."""
+    rule = objective(case["name"], case["options"])
+    prepared = rule.prepare(group_of(case))
+    old = tokens(np.log(case["pOld"]), case["lengths"])
+    log_scores = log_scores_of(namespace(prepared.q), old, prepared.rule)[0]
+    u = tpo.standardize(np.asarray(case["scores"], float))
+    anchored = case["name"] != "tpo_no_anchor"
+    return {
+        "u": u,
+        "tilt": np.exp(u / case["options"]["eta"]),
+        "anchor": np.exp(log_scores) if anchored else np.ones(len(u)),
+        "q": prepared.q[0],
+    }
+
+
+def policy_parts(case: dict[str, Any], log_p: np.ndarray) -> dict[str, np.ndarray]:
+    """[K] advantage and, where the objective has weights on log-probs, gate: means over each candidate's tokens."""
+    rule, group = objective(case["name"], case["options"]), group_of(case)
+    prepared = rule.prepare(group)
+    advantages = np.broadcast_to(prepared.advantages, group.mask.shape)
+    weights = np.broadcast_to(prepared.weights, group.mask.shape)
+    found = {"advantage": np.mean(advantages[0], axis=-1, where=group.mask[0])}
+    if case["name"] in GATED:
+        c = rule.coefficients(tokens(log_p, case["lengths"]), prepared)
+        gate = -c / np.where(weights * advantages == 0, np.nan, weights * advantages)
+        found["gate"] = np.mean(gate[0], axis=-1, where=group.mask[0])
+    return found
+
+
 def log_softmax(x: np.ndarray) -> np.ndarray:
     x = x - x.max()
     return x - np.log(np.exp(x).sum())
@@ -76,7 +107,7 @@ def log_softmax(x: np.ndarray) -> np.ndarray:
 
 def descent(case: dict[str, Any]) -> dict[str, list[Any]]:
     """p and the norm of the logits' gradient at the start of each epoch."""
-    logits = np.log(case["pOld"])
+    logits = np.log(case.get("start") or case["pOld"])
     path: dict[str, list[Any]] = {"p": [], "norms": []}
     for _ in range(case["epochs"] + 1):
         log_p = log_softmax(logits)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import json
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from string import Template
@@ -21,14 +22,22 @@ SCRIPTS = (
     "chart",
     "shapes",
     "figure",
+    "sliders",
     "candidates",
     "pictures",
+    "formula",
+    "play",
+    "guide",
+    "controls",
     "snippet",
     "link",
     "playground",
+    "embed",
     "page",
 )
 """In the order of their dependencies."""
+
+STYLES = ("style", "playground")
 
 NOTHING_YET = "tpo run terminal --scale quick --out DIR"
 
@@ -51,6 +60,12 @@ def playground() -> str:
 
 
 PLAYGROUND_LINK = ("playground", "Playground")
+
+
+def presets() -> list[dict[str, Any]]:
+    """The playground's examples: the `name` in its address `#preset=name`, what each shows, and its numbers."""
+    found: list[dict[str, Any]] = json.loads(_asset("presets.json"))
+    return found
 
 
 def _playground() -> Html:
@@ -89,7 +104,8 @@ def _nothing_yet() -> Html:
 def _page(
     title: str, body: Html, links: Sequence[tuple[str, str]], studies: list[dict[str, Any]]
 ) -> str:
-    style, script = _asset("style.css"), "\n".join(_asset(f"{name}.js") for name in SCRIPTS)
+    style = "\n".join(_asset(f"{name}.css") for name in STYLES)
+    script = "\n".join(_asset(f"{name}.js") for name in SCRIPTS)
     navigation = joined(*(element("a", text, href=f"#{anchor}") for anchor, text in links))
     return Template(_asset("page.html")).substitute(
         policy=_policy(style, script),
@@ -98,7 +114,7 @@ def _page(
         links=navigation,
         body=body,
         version=joined(__version__),
-        data=script_json({"studies": [_drawn(study) for study in studies]}),
+        data=script_json({"studies": [_drawn(study) for study in studies], "presets": presets()}),
         script=script,
     )
 

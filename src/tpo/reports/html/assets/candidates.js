@@ -47,9 +47,10 @@ tpo.candidates = (() => {
       state.lengths[k] = Math.min(Math.max(Math.round(v), 1), 99);
       changed();
     });
-    const bars = Object.fromEntries(Object.keys(SYMBOLS).map((kind) => [kind, bar(kind)]));
+    const c = `c${k}`;
+    const bars = Object.fromEntries(Object.keys(SYMBOLS).map((kind) => [kind, bar(kind, c)]));
     const node = el("div.candidate", { role: "group", "aria-label": `candidate ${name}` },
-      el("b.letter", {}, name), el("div.bars", {}, slider, Object.values(bars).map((b) => b.node)), score, length);
+      el(`b.letter.${c}`, {}, name), el("div.bars", {}, slider, Object.values(bars).map((b) => b.node)), score, length);
     return { node, update: (now, shown) => refresh(now, shown, k, { slider, score, length, bars }) };
   }
 
@@ -63,16 +64,17 @@ tpo.candidates = (() => {
     return input;
   }
   const SYMBOLS = { old: "p old", now: "p", fit: "P", goal: "q" };
-  function bar(kind) {
+  function bar(kind, c) {
     const fill = el("i");
     const text = el("output", { "data-shown": kind });
-    const node = el(`div.bar-row.${kind}`, {}, el("span", {}, SYMBOLS[kind]), el("div.track", {}, fill), text);
+    const node = el(`div.bar-row.${kind}.${c}`, {}, el("span", {}, SYMBOLS[kind]), el("div.track", {}, fill), text);
     return { node, fill, text };
   }
 
   function refresh(state, shown, k, { slider, score, length, bars }) {
     slider.value = state.pOld[k];
     slider.setAttribute("aria-valuetext", number(state.pOld[k]));
+    tpo.sliders.paint(slider);
     if (Number(score.value) !== state.scores[k] || score.value === "") keep(score, state.scores[k]);
     if (Number(length.value) !== state.lengths[k]) keep(length, state.lengths[k]);
     const values = { old: state.pOld[k], now: shown.p[k], fit: shown.P[k], goal: shown.q[k] };

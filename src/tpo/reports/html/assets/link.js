@@ -5,6 +5,7 @@ globalThis.tpo = globalThis.tpo || {};
 tpo.link = (() => {
   const MARK = "#playground:";
   const LISTS = { p: "pOld", s: "scores", n: "lengths" };
+  const PRESET = "#preset=";
   const SCORES = ["", "sum", "mean", "ratio", "mean_ratio"];
   const OPTIONS = ["eta", "clip", "beta", "gateTemperature"];
   const LIMITS = { eta: [0.1, 10], clip: [0.05, 0.5], beta: [0.001, 1], gateTemperature: [0.1, 10],
@@ -14,6 +15,7 @@ tpo.link = (() => {
     const short = (x) => String(Number(x.toPrecision(8)));
     const parts = [["objective", state.name], ["score", state.options.score]];
     for (const [key, field] of Object.entries(LISTS)) parts.push([key, state[field].map(short).join(",")]);
+    if (state.start) parts.push(["c", state.start.map(short).join(",")]);
     for (const key of OPTIONS) parts.push([key, short(state.options[key])]);
     parts.push(["step", short(state.step)], ["epochs", short(state.epochs)]);
     return MARK + parts.map(([key, value]) => `${key}=${value}`).join(";");
@@ -25,10 +27,11 @@ tpo.link = (() => {
     const given = Object.fromEntries(hash.slice(MARK.length).split(";").map((part) => part.split("=")));
     const lists = Object.fromEntries(Object.entries(LISTS).map(([key, field]) => [field, numbers(given[key])]));
     if (!fits(lists)) return false;
-    const total = lists.pOld.reduce((a, b) => a + b, 0);
-    state.pOld = lists.pOld.map((p) => p / total);
+    state.pOld = scaled(lists.pOld);
     state.scores = lists.scores;
     state.lengths = lists.lengths;
+    const start = numbers(given.c);
+    state.start = start.length === lists.pOld.length && start.every(positive) ? scaled(start) : null;
     if (Object.hasOwn(tpo.maths.OBJECTIVES, given.objective)) state.name = given.objective;
     if (SCORES.includes(given.score)) state.options.score = given.score;
     for (const [key, [low, high]] of Object.entries(LIMITS)) {
@@ -39,12 +42,16 @@ tpo.link = (() => {
     state.epochs = Math.round(state.epochs);
     return true;
   }
+  // The name in `#preset=name`, or null
+  const preset = (hash) => (hash.startsWith(PRESET) ? hash.slice(PRESET.length) : null);
+  const positive = (p) => p > 0 && p <= 1;
+  const scaled = (list) => list.map((p) => p / list.reduce((a, b) => a + b, 0));
   const numbers = (text) => (text || "").split(",").map(Number);
   function fits({ pOld, scores, lengths }) {
     const K = pOld.length;
     return K >= 2 && K <= 8 && scores.length === K && lengths.length === K && scores.every(Number.isFinite) &&
-      pOld.every((p) => p > 0 && p <= 1) && lengths.every((n) => Number.isInteger(n) && n >= 1 && n <= 99);
+      pOld.every(positive) && lengths.every((n) => Number.isInteger(n) && n >= 1 && n <= 99);
   }
 
-  return { write, read };
+  return { write, read, preset, PRESET };
 })();

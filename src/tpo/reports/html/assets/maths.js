@@ -29,10 +29,11 @@ tpo.maths = (() => {
     const above = scores.map((s) => (constant(scores) ? 0 : s - scores[0]));
     return above.map((x) => x - mean(above));
   }
+  // The deviation is 0 where the scores are equal up to rounding
+  const deviation = (scores) => Math.sqrt(mean(centred(scores).map((v) => v * v)));
   function standardize(scores) {
-    const x = centred(scores);
-    const sigma = Math.sqrt(mean(x.map((v) => v * v)));
-    return x.map((v) => v / (sigma || 1));
+    const sigma = deviation(scores);
+    return centred(scores).map((v) => v / (sigma || 1));
   }
   const perToken = (group, a) => map2(group.old, (_, k) => a[k]);
 
@@ -111,7 +112,7 @@ tpo.maths = (() => {
     const u = standardize(group.scores);
     const anchor = kind.anchor ? logScores(group.old, rule) : u.map(() => 0);
     const logQ = logSoftmax(tilted(anchor, u, options.eta));
-    return { rule, u, logQ, q: logQ.map(Math.exp) };
+    return { rule, u, anchor, logQ, q: logQ.map(Math.exp) };
   }
   // p (1 - Q/P): candidates of equal score are pooled, P and Q are the sums of p and q over them
   function pooledGradient(p, q, scores) {
@@ -163,17 +164,22 @@ tpo.maths = (() => {
   };
   const inside = (x, derivative) => (Math.abs(x) < LIMIT ? derivative : 0);
 
+  // Log-ratio of every token to p_old: its own, the sum over its candidate, or the mean over it
+  function logRatios(kind, group, logProbs) {
+    const own = map2(logProbs, (x, k, t) => x - group.old[k][t]);
+    if (kind.ratio === "token") return own;
+    return own.map((row) => row.map(() => sum(row) / (kind.ratio === "mean" ? row.length : 1)));
+  }
+
   function ratioCoefficients(kind, group, options, logProbs) {
-    const ratios = map2(logProbs, (x, k, t) => x - group.old[k][t]);
     const advantages = ADVANTAGES[kind.advantage](group);
     const whole = kind.ratio !== "token";
     const weights = whole
       ? map2(group.old, () => (kind.over === "group" ? 1 : 1 / group.old.length))
       : tokenWeights(group, kind.over, kind.drop);
     const beta = kind.kl ? options.beta : 0;
-    return map2(ratios, (own, k, t) => {
-      const length = kind.ratio === "mean" ? ratios[k].length : 1;
-      const x = whole ? sum(ratios[k]) / length : own;
+    return map2(logRatios(kind, group, logProbs), (x, k, t) => {
+      const length = kind.ratio === "mean" ? logProbs[k].length : 1;
       const clamped = clip(x, -LIMIT, LIMIT);
       const gain = inside(x, SURROGATES[kind.surrogate](clamped, advantages[k][t], options));
       const penalty = beta ? beta * inside(x, 1 - Math.exp(-clamped)) : 0;
@@ -230,6 +236,31 @@ tpo.maths = (() => {
     const logProbs = tokens(logP, group.old.map((row) => row.length));
     return { q, P: softmax(logScores(logProbs, rule)) };
   }
+  // Eq. 2 in its parts: q = weight / total, weight = anchor * tilt, tilt = exp(u / eta)
+  function targetParts(name, group, options) {
+    const chosen = { ...DEFAULTS, ...options };
+    const { u, anchor, q } = preparedTarget(OBJECTIVES[name], group, chosen);
+    const tilt = u.map((x) => Math.exp(x / chosen.eta));
+    const weight = tilt.map((x, k) => Math.exp(anchor[k]) * x);
+    return { mean: mean(group.scores), deviation: deviation(group.scores), u, tilt, anchor: anchor.map(Math.exp),
+      weight, total: sum(weight), q };
+  }
+  // What a policy gradient or a ratio objective multiplies, as means over each candidate's tokens
+  function policyParts(name, group, options, logP) {
+    const kind = OBJECTIVES[name];
+    const chosen = { ...DEFAULTS, ...options };
+    const logProbs = tokens(logP, group.old.map((row) => row.length));
+    const advantages = ADVANTAGES[kind.advantage](group);
+    const shown = { advantage: advantages.map(mean) };
+    if (kind.gate) {
+      const gates = map2(logProbs, (x, k, t) => kind.gate(x, group.old[k][t], advantages[k][t], chosen));
+      return { ...shown, gate: gates.map(mean) };
+    }
+    const logs = logRatios(kind, group, logProbs);
+    const gains = map2(logs, (x, k, t) => SURROGATES[kind.surrogate](x, advantages[k][t], chosen));
+    const clipped = gains.map((row, k) => advantages[k].some((a) => a !== 0) && row.every((g) => g === 0));
+    return { ...shown, ratio: logs.map((row) => Math.exp(mean(row))), clipped };
+  }
 
   // ---- a policy that is one softmax over the K candidates -------------------------------------
   // A candidate's log-probability is shared evenly by its tokens.
@@ -242,9 +273,10 @@ tpo.maths = (() => {
     const c = coefficients(name, group, options, tokens(logP, group.old.map((row) => row.length)));
     return c.map((row) => -sum(row) / row.length);
   }
-  // Gradient descent on the logits: p, and the norm of the logits' gradient, at the start of each epoch
-  function descent(name, group, options, step, epochs) {
-    let logits = group.old.map(sum);
+  // Gradient descent on the logits: p, and the norm of the logits' gradient, at the start of each epoch.
+  // start: the policy's probabilities before the first epoch, where they are not those of the rollouts
+  function descent(name, group, options, step, epochs, start = null) {
+    let logits = start ? start.map(Math.log) : group.old.map(sum);
     const path = { p: [], norms: [] };
     for (let epoch = 0; epoch <= epochs; epoch++) {
       const logP = logSoftmax(logits);
@@ -291,7 +323,7 @@ tpo.maths = (() => {
   }
 
   return {
-    OBJECTIVES, DEFAULTS, standardize, target, softmax, coefficients, fitted, push, descent,
+    OBJECTIVES, DEFAULTS, standardize, target, softmax, coefficients, fitted, targetParts, policyParts, push, descent,
     groupOf, populationBeta, gradientShare, clipBound, rareFailure, norm, sum,
   };
 })();

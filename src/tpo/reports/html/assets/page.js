@@ -3,7 +3,7 @@
 (() => {
   const { el } = tpo.dom;
   const block = document.getElementById("report-data");
-  const studies = block ? JSON.parse(block.textContent).studies : [];
+  const { studies = [], presets = [] } = block ? JSON.parse(block.textContent) : {};
   studies.forEach((study, i) => {
     const host = document.querySelector(`[data-figure="${i}"]`);
     if (host) tpo.figure.mount(host, study);
@@ -42,6 +42,7 @@
   });
 
   const playground = document.getElementById("playground-body");
-  if (playground) tpo.playground.mount(playground);
+  if (playground) tpo.playground.mount(playground, presets);
+  tpo.embed();
   document.documentElement.dataset.ready = "true";
 })();

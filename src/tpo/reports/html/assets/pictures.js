@@ -5,6 +5,7 @@ globalThis.tpo = globalThis.tpo || {};
 tpo.pictures = (() => {
   const { el, number } = tpo.dom;
   const { bars, simplex, mount: picture } = tpo.shapes;
+  const { dial: slider } = tpo.sliders;
   const M = tpo.maths;
   const STYLES = {
     tpo: "m0", grpo: "m1", ppo: "m2", dg: "m3", grpo_no_kl: "m4", tpo_no_anchor: "m5", lpo: "m6",
@@ -30,13 +31,14 @@ tpo.pictures = (() => {
   function pushButton(name, push, top, chosen, choose) {
     const [width, half] = [132, 34];
     const slot = width / push.length;
-    const svg = el("svg", { viewBox: `0 0 ${width} ${2 * half + 2}`, "aria-hidden": "true" },
+    const svg = el("svg", { viewBox: `0 0 ${width} ${2 * half + 16}`, "aria-hidden": "true" },
       el("line.base", { x1: 0, x2: width, y1: half + 1, y2: half + 1 }),
       push.map((v, k) => {
         const size = (Math.abs(v) / top) * half;
-        return el("rect", { class: v >= 0 ? "up" : "down", x: k * slot + slot * 0.15, width: slot * 0.7,
+        return el("rect", { class: `value c${k}`, x: k * slot + slot * 0.15, width: slot * 0.7,
           y: v >= 0 ? half + 1 - size : half + 1, height: Math.max(size, 0.5) });
-      }));
+      }),
+      push.map((_, k) => el("text", { x: (k + 0.5) * slot, y: 2 * half + 14, "text-anchor": "middle" }, tpo.candidates.NAMES[k])));
     const label = M.OBJECTIVES[name].label;
     const spoken = push.map((v, k) => `${tpo.candidates.NAMES[k]} ${number(v)}`).join(", ");
     const button = el("button.push", { type: "button", "aria-pressed": String(chosen), "data-push": name,
@@ -46,27 +48,34 @@ tpo.pictures = (() => {
     return button;
   }
 
-  // ---- over the epochs ------------------------------------------------------------------------
+  // ---- over the epochs: what has been played is strong, what is to come is faint ----------------
   function epochs(host) {
     const [left, right] = [el("div.canvas"), el("div.canvas")];
-    host.append(el("div.panels", {}, card("p over the epochs", left), card("Norm of the gradient on the logits", right)));
+    const title = el("h3");
+    host.append(el("div.panels", {}, card(title, left), card("Norm of the gradient on the logits", right)));
     const empty = { title: "", x: { label: "epoch" }, y: { label: "p" }, zero: true, series: [] };
     const p = tpo.chart.panel(left, empty, calm);
     const norms = tpo.chart.panel(right, empty, { ...calm, log: true });
     let keys = [];
-    return (state, path, others) => {
-      const xs = range(path.p.length);
+    return (state, { path, runs }) => {
+      const names = path.p[0].map((_, k) => [`c${k}`, tpo.candidates.NAMES[k]]);
+      const methods = Object.keys(runs).map((name) => [styleOf(name), M.OBJECTIVES[name].label]);
       for (const old of keys) old.remove();
-      keys = [key(path.p[0].map((_, k) => [`m${k}`, tpo.candidates.NAMES[k]])),
-        key(Object.keys(others).map((name) => [styleOf(name), M.OBJECTIVES[name].label]))];
+      keys = [key(names), key(methods)];
       left.after(keys[0]);
       right.after(keys[1]);
-      p.set({ ...empty, title: "p over the epochs", series: path.p[0].map((_, k) => ({
-        key: k, label: tpo.candidates.NAMES[k], style: `m${k}`, x: xs, mean: path.p.map((row) => row[k]) })) });
+      title.textContent = `p under ${M.OBJECTIVES[state.name].label}`;
+      const drawn = (entries, values) => entries.flatMap(([style, label], i) => played(style, label, values(i), state.epochs));
+      p.set({ ...empty, title: title.textContent, series: drawn(names, (k) => path.p.map((row) => row[k])) });
       norms.set({ ...empty, title: "Norm of the gradient", y: { label: "norm" },
-        series: Object.entries(others).map(([name, values]) => ({
-          key: name, label: M.OBJECTIVES[name].label, style: styleOf(name), x: xs, mean: values })) });
+        series: drawn(methods, (i) => Object.values(runs)[i].norms) });
     };
+  }
+  function played(style, label, values, epoch) {
+    const x = range(values.length);
+    const part = (kept) => values.map((v, i) => (kept(i) ? v : null));
+    return [{ key: `${label} to come`, label, style: `${style} future`, x, mean: part((i) => i >= epoch) },
+      { key: label, label, style, x, mean: part((i) => i <= epoch) }];
   }
   const key = (entries) => el("p.key", {}, entries.map(([style, text]) =>
     el("span", {}, el("span", { class: `swatch ${style}` }), text)));
@@ -97,13 +106,13 @@ tpo.pictures = (() => {
       const [x, y] = geometry.at(state.pOld);
       move(geometry.from(x + step[0], y + step[1]));
     });
-    return (path, q) => {
+    return (path, q, name) => {
       box.hidden = state.pOld.length !== 3;
       if (box.hidden) return;
       shown = {
-        title: "Simplex", names: ["A", "B", "C"], paths: [{ style: "m0", points: path.p }],
+        title: "Simplex", names: ["A", "B", "C"], paths: [{ style: styleOf(name), points: path }],
         marks: [{ style: "old", point: state.pOld, name: "p old" }, ...(q ? [{ style: "goal", point: q, name: "q" }] : []),
-          { style: "m0", point: path.p.at(-1), name: "p" }],
+          { style: styleOf(name), point: path.at(-1), name: "p" }],
       };
       redraw();
     };
@@ -161,21 +170,5 @@ tpo.pictures = (() => {
     update();
   }
 
-  // A labelled slider with its value; `log` for a logarithmic scale
-  function slider(label, low, high, start, log = false, step = "any") {
-    const [to, from] = log ? [Math.log10, (v) => 10 ** v] : [(v) => v, (v) => v];
-    const input = el("input", { type: "range", min: to(low), max: to(high), step, value: to(start), "aria-label": label });
-    const text = el("output");
-    const value = () => from(Number(input.value));
-    const say = () => {
-      text.textContent = number(value());
-      input.setAttribute("aria-valuetext", number(value()));
-    };
-    const set = (v) => { input.value = to(v); say(); };
-    input.addEventListener("input", say);
-    say();
-    return { node: el("label.dial", {}, el("span", {}, label), input, text), value, set, input };
-  }
-
-  return { pushes, epochs, triangle, clipBound, share, slider, MAIN };
+  return { pushes, epochs, triangle, clipBound, share, styleOf, MAIN };
 })();

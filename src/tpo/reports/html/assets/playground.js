@@ -1,29 +1,24 @@
-// The playground: its state, its controls and its results.
+// The playground: its state, what follows from it, and where each part of it is on the page.
 "use strict";
 globalThis.tpo = globalThis.tpo || {};
 
 tpo.playground = (() => {
   const { el, number, choice, toggle } = tpo.dom;
-  const { MAIN, slider } = tpo.pictures;
+  const { MAIN } = tpo.pictures;
   const M = tpo.maths;
   const ones = (n) => Array.from({ length: n }, () => 1);
+  const BESIDE = ["tpo", "grpo", "group_pg"];
 
-  const PRESETS = {
-    "rare failure": { pOld: [0.72, 0.144, 0.12, 0.016], scores: [0, 1, 1, 0] },
-    "three candidates": { pOld: [0.2, 0.5, 0.3], scores: [1, 0, 0] },
-    "rare success": { pOld: [0.01, ...ones(7).map(() => 0.99 / 7)], scores: [1, 0, 0, 0, 0, 0, 0, 0] },
-    "all fail": { pOld: [0.4, 0.3, 0.2, 0.1], scores: [0, 0, 0, 0] },
-    "graded scores": { pOld: [0.3, 0.25, 0.2, 0.15, 0.1], scores: [0.1, 0.4, 0.5, 0.7, 1] },
-    "unequal lengths": { pOld: [0.55, 0.3, 0.1, 0.05], scores: [0, 1, 1, 0], lengths: [4, 15, 20, 35] },
-  };
+  // start: the policy before the first epoch, null where it is p_old. beside: the methods that are played together.
   const state = {
-    pOld: [], scores: [], lengths: [], name: "tpo", options: { ...M.DEFAULTS }, step: 1, epochs: 16,
-    ownScale: false, all: false, at: "old",
+    pOld: [], scores: [], lengths: [], start: null, name: "tpo", options: { ...M.DEFAULTS }, step: 1, epochs: 0,
+    ownScale: false, all: false, at: "old", beside: BESIDE, picked: 0, preset: null,
   };
   function load(preset) {
-    state.pOld = [...preset.pOld];
-    state.scores = [...preset.scores];
-    state.lengths = preset.lengths ? [...preset.lengths] : ones(preset.pOld.length);
+    const { pOld, scores, options = {}, objective = "tpo", step = 1, epochs = 0, at = "old", beside = BESIDE } = preset;
+    Object.assign(state, { pOld: [...pOld], scores: [...scores], name: objective, step, epochs, at, beside,
+      options: { ...M.DEFAULTS, ...options }, preset: preset.name, lengths: [...(preset.lengths || ones(pOld.length))],
+      start: preset.start ? [...preset.start] : null, picked: scores.indexOf(Math.max(...scores)) });
   }
   function resize(K) {
     const grown = Array.from({ length: K }, (_, k) => (k < state.pOld.length ? state.pOld[k] : 1 / K));
@@ -31,123 +26,107 @@ tpo.playground = (() => {
     state.pOld = grown.map((p) => p / total);
     state.scores = Array.from({ length: K }, (_, k) => state.scores[k] ?? 0);
     state.lengths = Array.from({ length: K }, (_, k) => state.lengths[k] ?? 1);
+    state.start = null;
   }
 
   // Everything the page shows, from the state
   function results() {
     const group = M.groupOf(state.pOld, state.scores, state.lengths);
-    const run = (name) => M.descent(name, group, state.options, state.step, state.epochs);
-    const path = run(state.name);
-    const p = path.p.at(-1);
-    const names = state.all ? Object.keys(M.OBJECTIVES) : MAIN;
+    const names = [...new Set([...state.beside, state.name])];
+    const runs = Object.fromEntries(names.map((name) =>
+      [name, M.descent(name, group, state.options, state.step, tpo.play.LAST, state.start)]));
+    const path = runs[state.name];
+    const p = path.p[state.epochs];
     const target = M.OBJECTIVES[state.name].family === "target" ? state.name : "tpo";
-    const { q, P } = M.fitted(target, group, state.options, p.map(Math.log));
-    const comparable = (state.options.score || M.OBJECTIVES[target].score) === "sum";
     const here = (state.at === "old" ? state.pOld : p).map(Math.log);
-    const pushes = Object.fromEntries(names.map((n) => [n, M.push(n, group, state.options, here)]));
-    const norms = Object.fromEntries([...new Set([...MAIN, state.name])].map((n) => [n, run(n).norms]));
-    return { path, p, q, P, comparable, pushes, norms, first: M.push("tpo", group, state.options, state.pOld.map(Math.log)) };
+    const shown = state.all ? Object.keys(M.OBJECTIVES) : [...new Set([...MAIN, state.name])];
+    return {
+      path, p, runs, target, parts: M.targetParts(target, group, state.options),
+      ...M.fitted(target, group, state.options, p.map(Math.log)),
+      here: M.fitted(target, group, state.options, here).P,
+      policy: target === state.name ? null : M.policyParts(state.name, group, state.options, here),
+      comparable: (state.options.score || M.OBJECTIVES[target].score) === "sum",
+      pushes: Object.fromEntries(shown.map((name) => [name, M.push(name, group, state.options, here)])),
+      first: M.push("tpo", group, state.options, state.pOld.map(Math.log)),
+    };
   }
 
-  function mount(host) {
-    load(PRESETS["rare failure"]);
-    if (tpo.link.read(location.hash, state)) host.scrollIntoView();
-    addEventListener("hashchange", () => { if (tpo.link.read(location.hash, state)) update(); });
+  function mount(host, presets) {
+    const known = Object.fromEntries(presets.map((preset) => [preset.name, preset]));
+    // What the address asks for: a preset, or all settings
+    function follow(hash) {
+      const name = tpo.link.preset(hash);
+      if (Object.hasOwn(known, name)) load(known[name]);
+      else if (tpo.link.read(hash, state)) state.preset = null;
+      else return false;
+      state.picked = Math.min(state.picked, state.pOld.length - 1);
+      return true;
+    }
+    load(presets[0]);
+    if (follow(location.hash)) host.scrollIntoView();
+    const change = () => update();
+    const guide = tpo.guide.mount(host, presets, (preset) => { load(preset); parts.pause(); update(); });
     const left = el("div.controls");
     const right = el("div.results");
     host.append(el("div.workspace", {}, left, right));
-    const controls = buildControls(left);
-    const rows = tpo.candidates.mount(controls.rows, state, () => update());
-    const words = el("p.live", { "aria-live": "polite" });
-    const draw = pictures(right, words, () => update());
-    const code = el("code");
-    right.append(el("details", {}, el("summary", {}, "The same in Python"), el("pre.snippet", {}, code)),
-      el("a.small", { id: "link", href: "#playground", onclick: share }, "Link to these settings (puts them into the address)"));
-    const talk = el("div.talk");
-    host.append(talk);
+    const controls = tpo.controls.mount(left, state, { change, resize });
+    const parts = figures(right, change);
+    const talk = host.appendChild(el("div.talk"));
     tpo.pictures.clipBound(talk.appendChild(el("section")));
     tpo.pictures.share(talk.appendChild(el("section")));
+    addEventListener("hashchange", () => { if (follow(location.hash)) { parts.pause(); update(); } });
 
     function update() {
+      state.picked = Math.min(state.picked, state.pOld.length - 1);
       const found = results();
-      controls.update();
-      rows.update(found);
-      draw(found);
-      controls.note.hidden = found.comparable;
-      words.textContent = sentence(found);
-      code.textContent = tpo.snippet.text(state);
+      guide(state);
+      controls(found);
+      parts.update(found);
     }
-    controls.onchange = update;
     update();
   }
 
+  // The right side: triangle, target, epochs, pushes, code
+  function figures(host, change) {
+    const place = (title, ...children) => host.appendChild(el("section", {}, title && el("h3", {}, title), ...children));
+    // The buttons are new after each update: give the keyboard focus back
+    const refocus = (selector) => document.querySelector(selector).focus();
+    const pick = (k) => { state.picked = k; change(); refocus(`.target [data-pick="${k}"]`); };
+    // First, so that no text of changing length above it moves it while it is dragged
+    const triangle = tpo.pictures.triangle(host, state, change);
+    const target = tpo.formula.target(place(null), pick);
+    const epochs = place("Epochs on this batch", el("p", {}, "Gradient descent on the logits of one softmax. Bars: p. " +
+      "Outlines: p old. Ticks: q. Distance from q: ½ Σ|p − q|."));
+    const play = tpo.play.mount(epochs, state, change);
+    const charts = tpo.pictures.epochs(epochs);
+    const scales = el("div.switches", {},
+      choice("Policy at which the push is taken", [["old", "at p old"], ["now", "at p now"]], "old", (v) => { state.at = v; change(); }),
+      toggle("own scale for each", false, (on) => { state.ownScale = on; change(); }),
+      toggle("all objectives", false, (on) => { state.all = on; change(); }));
+    const words = el("p.live", { "aria-live": "polite" });
+    const box = place("Push of every objective", el("p", {}, "−∂L/∂ log p of each candidate: up is more probable, down less. " +
+      "Select an objective to train with it."), scales, words);
+    const pushes = tpo.pictures.pushes(box, (name) => { state.name = name; change(); refocus(`[data-push="${name}"]`); });
+    const details = tpo.formula.push(box, (k) => { state.picked = k; change(); });
+    const code = el("code");
+    host.append(el("details", {}, el("summary", {}, "The same in Python"), el("pre.snippet", {}, code)),
+      el("a.small", { id: "link", href: "#playground", onclick: share }, "Link to these settings (puts them into the address)"));
+    function update(found) {
+      triangle(found.path.p.slice(0, state.epochs + 1), found.comparable ? found.q : null, state.name);
+      target(state, found);
+      play.update(found);
+      charts(state, found);
+      for (const b of scales.firstChild.children) b.setAttribute("aria-pressed", String(b.dataset.value === state.at));
+      pushes(state, found.pushes);
+      details(state, found);
+      words.textContent = sentence(found);
+      code.textContent = tpo.snippet.text(state, found.p);
+    }
+    return { update, pause: play.pause };
+  }
   function share(event) {
     event.preventDefault();
     location.hash = tpo.link.write(state);
-  }
-
-  function pictures(right, words, update) {
-    // First, so that no text of changing length above it moves it while it is dragged
-    const triangle = tpo.pictures.triangle(right, state, update);
-    const place = (title, ...children) => right.appendChild(el("section", {}, el("h3", {}, title), ...children));
-    const scales = el("div.switches", {},
-      choice("Policy at which the push is taken", [["old", "at p old"], ["now", "at p, after the epochs"]], "old", (v) => { state.at = v; update(); }),
-      toggle("own scale for each", false, (on) => { state.ownScale = on; update(); }),
-      toggle("all objectives", false, (on) => { state.all = on; update(); }));
-    const pushes = tpo.pictures.pushes(
-      place("Push on each candidate", el("p", {}, "−∂L/∂ log p of each candidate, for every objective: up is more probable, " +
-        "down less. Select an objective to train with it."), scales, words),
-      (name) => { state.name = name; update(); refocus(name); });
-    const epochs = tpo.pictures.epochs(place("Epochs on this group"));
-    return (found) => {
-      pushes(state, found.pushes);
-      triangle(found.path, found.comparable ? found.q : null);
-      epochs(state, found.path, found.norms);
-    };
-  }
-  // The buttons are new after each update: give the keyboard focus back
-  const refocus = (name) => document.querySelector(`[data-push="${name}"]`).focus();
-
-  const scoreNote = () => el("p.small", {}, "Under this sequence score, q is the target of P: the softmax over the " +
-    "candidates' scores, not their probabilities p.");
-
-  function buildControls(left) {
-    const api = { onchange: () => {}, rows: el("div.candidates"), note: scoreNote(), update: () => {} };
-    const set = (act) => (value) => { act(value); api.onchange(); };
-    const names = Object.entries(M.OBJECTIVES).map(([name, kind]) => el("option", { value: name }, kind.label));
-    const objective = el("select", { id: "objective" }, names);
-    objective.addEventListener("change", () => set((v) => { state.name = v; })(objective.value));
-    const sizes = [2, 3, 4, 5, 6, 7, 8].map((k) => [String(k), String(k)]);
-    const K = choice("Candidates K", sizes, "4", set((v) => resize(Number(v))));
-    const score = el("select", { id: "score" }, [["", "as published"], ["sum", "sum"], ["mean", "mean"],
-      ["ratio", "ratio"], ["mean_ratio", "mean ratio"]].map(([v, t]) => el("option", { value: v }, t)));
-    score.addEventListener("change", () => set((v) => { state.options.score = v; })(score.value));
-    const dials = {
-      eta: slider("eta", 0.1, 10, 1, true), step: slider("step size", 0.01, 20, 1, true),
-      epochs: slider("epochs", 0, 64, 16, false, 1), clip: slider("clip", 0.05, 0.5, 0.2),
-      beta: slider("KL weight beta", 0.001, 1, 0.04, true), gateTemperature: slider("gate temperature (DG)", 0.1, 10, 1, true),
-    };
-    for (const [key, dial] of Object.entries(dials)) {
-      const holder = key === "step" || key === "epochs" ? state : state.options;
-      dial.input.dataset.dial = key;
-      dial.input.addEventListener("input", () => { holder[key] = dial.value(); api.onchange(); });
-    }
-    const presets = el("div.presets", { role: "group", "aria-label": "Examples" },
-      Object.keys(PRESETS).map((name) => el("button", { type: "button", onclick: () => { load(PRESETS[name]); api.onchange(); } }, name)));
-    left.append(presets, el("div.line", {}, el("span", {}, "K"), K),
-      el("div.line", {}, el("label", { for: "objective" }, "objective"), objective),
-      el("div.line", {}, el("label", { for: "score" }, "sequence score"), score),
-      api.rows, api.note, el("div.dials", {}, Object.values(dials).map((d) => d.node)));
-    api.update = () => {
-      objective.value = state.name;
-      score.value = state.options.score;
-      for (const [key, dial] of Object.entries(dials)) {
-        const value = key === "step" || key === "epochs" ? state[key] : state.options[key];
-        if (Math.abs(dial.value() - value) > 1e-9) dial.set(value);
-      }
-      for (const b of K.children) b.setAttribute("aria-pressed", String(Number(b.dataset.value) === state.pOld.length));
-    };
-    return api;
   }
 
   // The talk's statement about rare failures, for the current group

@@ -22,22 +22,26 @@ tpo.snippet = (() => {
     return `tpo.objective("${known}"${text})`;
   }
 
-  function text(state) {
+  // p: the policy now, where the push is taken unless it is taken at p_old
+  function text(state, p) {
     const list = (x) => `[${x.join(", ")}]`;
     return [
       "import numpy as np",
       "import tpo",
       "",
       `p_old = np.array(${list(state.pOld)})`,
+      `p = ${state.at === "old" ? "p_old" : `np.array(${list(p)})`}`,
       `scores = np.array(${list(state.scores)}, dtype=float)`,
       `lengths = np.array(${list(state.lengths)})`,
       "",
       "mask = np.arange(lengths.max()) < lengths[:, None]",
-      "log_probs = np.where(mask, (np.log(p_old) / lengths)[:, None], 0.0)[None]  # [1, K, T]",
-      "groups = tpo.Groups(log_probs_old=log_probs, scores=scores[None], mask=mask[None])",
+      "def tokens(p):  # [1, K, T]: the tokens of a candidate share its log-probability",
+      "    return np.where(mask, (np.log(p) / lengths)[:, None], 0.0)[None]",
+      "",
+      "groups = tpo.Groups(log_probs_old=tokens(p_old), scores=scores[None], mask=mask[None])",
       `objective = ${call(state.name, state.options)}`,
       "prepared = objective.prepare(groups)",
-      "c = objective.coefficients(log_probs, prepared)  # dL/d log-prob of each token, at the rollout policy",
+      "c = objective.coefficients(tokens(p), prepared)  # dL/d log-prob of each token",
       "push = -c[0].sum(-1) / lengths",
       "print(push)",
     ].join("\n");
