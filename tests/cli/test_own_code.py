@@ -77,7 +77,8 @@ def test_an_own_objective_on_an_own_task_learns_as_the_one_that_it_copies(tmp_pa
     out = str(tmp_path / "out")
     assert main([*RUN, "--task", f"{task}:Parity:bits=2", "--methods", methods, "--out", out]) == 0
     store = Store(out)
-    cells = {key: store.description(key)["cell"] for key in store.keys()}
+    keys = store.keys()
+    cells = {key: store.description(key)["cell"] for key in keys}
     assert [cell["task"]["bits"] for cell in cells.values()] == [2, 2]
     first, second = (store.curves(key)["error"] for key in cells)
     np.testing.assert_array_equal(first, second)
@@ -91,7 +92,7 @@ def test_an_edited_file_is_another_run(tmp_path):
     for name in ("a", "b"):
         (tmp_path / name).mkdir()
         edited = OBJECTIVE.replace("another name", f"the name {name}")
-        code = f"""if True:
+        code = """if True:
             from tpo.lab.tasks import Bandit
             from tpo.lab.training import Cell, Method
             from tpo.lab.rollouts import Rollout

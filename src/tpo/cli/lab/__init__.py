@@ -1,0 +1,1 @@
+"""What `tpo run` is made of: from flags to cells, progress, tables, and results in other formats."""
