@@ -1,0 +1,86 @@
+"""What the course in docs/learn states as laws of TPO's target; exact, for random groups."""
+
+import numpy as np
+import pytest
+
+import tpo
+from tpo.diagnostics import entropy, kl, odds_factor, population_beta
+
+RNG = np.random.default_rng(0)
+SHAPE = (200, 6)
+
+
+def group(eta: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """log p_old, u and q of random groups."""
+    log_scores = RNG.normal(scale=2, size=SHAPE)
+    log_p = log_scores - np.log(np.exp(log_scores).sum(-1, keepdims=True))
+    u = tpo.standardize(RNG.normal(size=SHAPE))
+    return log_p, u, tpo.target(log_scores, u, eta)
+
+
+@pytest.mark.parametrize("eta", [0.3, 1.0, 4.0])
+def test_target_is_the_only_maximiser_of_score_minus_kl(eta: float) -> None:
+    """Eq. 4: F(r) = E_r[u] - eta KL(r‖p_old) is F(q) - eta KL(r‖q) for every r, and F(q) = eta log Z."""
+    log_p, u, q = group(eta)
+
+    def value(r: np.ndarray) -> np.ndarray:
+        return (r * u).sum(-1) - eta * (r * (np.log(r) - log_p)).sum(-1)
+
+    r = RNG.dirichlet(np.ones(SHAPE[1]), size=SHAPE[0])
+    np.testing.assert_allclose(value(q) - value(r), eta * kl(r, np.log(q)), atol=1e-9)
+    normaliser = np.log((np.exp(log_p + u / eta)).sum(-1))
+    np.testing.assert_allclose(value(q), eta * normaliser, atol=1e-9)
+    assert (value(q) > value(r)).all()
+    assert (q > 0).all()
+
+
+def test_loss_is_the_entropy_of_the_target_plus_the_kl_that_is_left() -> None:
+    _, _, q = group(1.0)
+    log_scores = RNG.normal(size=SHAPE)
+    expected = entropy(np.log(q)) + kl(q, log_scores)
+    np.testing.assert_allclose(tpo.loss(log_scores, q), expected.mean())
+    np.testing.assert_allclose(tpo.loss(np.log(q), q), entropy(np.log(q)).mean())
+
+
+def test_gradient_is_bounded_and_is_zero_in_one_direction_of_curvature() -> None:
+    """|p - q| <= 1 and sums to 0; the second derivative diag(p) - pp' has the constants as its only kernel."""
+    _, _, q = group(0.1)
+    log_scores = RNG.normal(scale=20, size=SHAPE)
+    c = tpo.coefficients(log_scores, q)
+    assert np.abs(c).max() <= 1
+    np.testing.assert_allclose(c.sum(-1), 0, atol=1e-12)
+    p = q[0]
+    curvature = np.linalg.eigvalsh(np.diag(p) - np.outer(p, p))
+    np.testing.assert_allclose(curvature[0], 0, atol=1e-12)
+    assert (curvature[1:] > 0).all()
+
+
+def test_target_never_lowers_the_mean_score() -> None:
+    log_p, u, q = group(1.0)
+    assert ((q - np.exp(log_p)) * u).sum(-1).min() > 0
+
+
+def test_targets_reached_in_a_row_add_up() -> None:
+    """p0·exp((u1 + ... + un)/eta)."""
+    log_p, _, _ = group(1.0)
+    rounds = [tpo.standardize(RNG.normal(size=SHAPE)) for _ in range(4)]
+    at = log_p
+    for u in rounds:
+        at = np.log(tpo.target(at, u, 2.0))
+    np.testing.assert_allclose(np.exp(at), tpo.target(log_p, sum(rounds), 2.0), rtol=1e-9)
+
+
+@pytest.mark.parametrize("arms", [2, 10])
+def test_weight_on_the_gradient_of_p_is_the_derivative_of_an_objective(arms: int) -> None:
+    """beta/p integrates to log p (CE), p (PG), log(1 + p) (DG), 2 arcsin sqrt p (GRPO), log(1 + (λ-1)p) (TPO)."""
+    climbs = {
+        "ce": np.log,
+        "pg": lambda p: p,
+        "dg": np.log1p,
+        "grpo": lambda p: 2 * np.arcsin(np.sqrt(p)),
+        "tpo": lambda p: np.log1p((odds_factor(arms) - 1) * p),
+    }
+    p, step = np.linspace(0.02, 0.98, 25), 1e-6
+    for method, objective in climbs.items():
+        slope = (objective(p + step) - objective(p - step)) / (2 * step)
+        np.testing.assert_allclose(population_beta(method, p, arms) / p, slope, rtol=1e-6)
