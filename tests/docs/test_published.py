@@ -1,0 +1,92 @@
+"""Two pages followed to the letter: what a reader copies and types from them trains, and gives what they say."""
+
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from support import ROOT
+
+pytest.importorskip("trl")
+
+GUIDES = ROOT / "docs/guides"
+FENCE = re.compile(r"^```(\S[^\n]*)\n(.*?)^```$", flags=re.DOTALL | re.MULTILINE)
+
+
+def blocks(page: str) -> Iterator[tuple[str, str]]:
+    """The language and the text of each fenced block."""
+    for kind, text in FENCE.findall((GUIDES / page).read_text(encoding="utf-8")):
+        yield kind, text
+
+
+def files(page: str) -> dict[str, str]:
+    """The files that a reader writes: blocks of Python with a name as their caption."""
+    found = {}
+    for kind, text in blocks(page):
+        name = re.match(r":caption: (\S+\.py)\n\n", text)
+        if kind == "{code-block} python" and name:
+            found[name[1]] = text[name.end() :]
+    return found
+
+
+def commands(page: str) -> list[str]:
+    """What a reader types, in order."""
+    consoles = "\n".join(text for kind, text in blocks(page) if kind == "console")
+    return re.findall(r"^\$ (.*(?:\\\n.*)*)", consoles, flags=re.MULTILINE)
+
+
+def installs(command: str) -> bool:
+    """Whether a command makes the environment, which the tests have already."""
+    return bool(re.match(r"python3 -m venv |\. \S+/activate$|pip install ", command))
+
+
+def follow(page: str, folder: Path) -> str:
+    """Write the page's files into a folder, run its commands there, and return what they print."""
+    for name, text in files(page).items():
+        (folder / name).write_text(text, encoding="utf-8")
+    shims = folder / "bin"
+    shims.mkdir()
+    for name, call in {"python": "", "tpo": " -m tpo"}.items():
+        shim = shims / name
+        shim.write_text(f'#!/bin/sh\nexec "{sys.executable}"{call} "$@"\n')
+        shim.chmod(0o755)
+    environment = os.environ | {
+        "PATH": f"{shims}{os.pathsep}{os.environ['PATH']}",
+        "PYTHONPATH": str(ROOT / "src"),
+    }
+    printed = ""
+    for command in commands(page):
+        if not installs(command):
+            done = subprocess.run(
+                command, shell=True, cwd=folder, env=environment, capture_output=True, text=True
+            )
+            assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
+            printed += done.stdout
+    return printed
+
+
+@pytest.mark.parametrize("page", ["own-reward.md"])
+def test_the_extras_that_a_page_installs_exist(page: str) -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    named = [
+        name
+        for command in commands(page)
+        for found in re.findall(r"'\.\[(.*?)\]'", command)
+        for name in found.split(",")
+    ]
+    assert named
+    assert set(named) <= set(extras["optional-dependencies"])
+
+
+def test_own_reward_trains_a_model_through_trl(tmp_path: Path) -> None:
+    printed = follow("own-reward.md", tmp_path)
+    found = re.search(r"reward: (\S+) in the first batch, (\S+) in the last", printed)
+    assert found
+    first, last = map(float, found.groups())
+    assert first < 0.5
+    assert last > 0.85
