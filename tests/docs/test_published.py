@@ -1,4 +1,4 @@
-"""Two pages followed to the letter: what a reader copies and types from them trains, and gives what they say."""
+"""Pages followed to the letter: what a reader copies and types from them runs, and gives what they say."""
 
 import os
 import re
@@ -20,8 +20,7 @@ FENCE = re.compile(r"^```(\S[^\n]*)\n(.*?)^```$", flags=re.DOTALL | re.MULTILINE
 
 def blocks(page: str) -> Iterator[tuple[str, str]]:
     """The language and the text of each fenced block."""
-    for kind, text in FENCE.findall((GUIDES / page).read_text(encoding="utf-8")):
-        yield kind, text
+    yield from FENCE.findall((GUIDES / page).read_text(encoding="utf-8"))
 
 
 def files(page: str) -> dict[str, str]:
@@ -34,10 +33,11 @@ def files(page: str) -> dict[str, str]:
     return found
 
 
-def commands(page: str) -> list[str]:
-    """What a reader types, in order."""
-    consoles = "\n".join(text for kind, text in blocks(page) if kind == "console")
-    return re.findall(r"^\$ (.*(?:\\\n.*)*)", consoles, flags=re.MULTILINE)
+def commands(page: str) -> dict[str, str]:
+    """What a reader types, in order, and what the page says that it prints."""
+    consoles = "".join(text for kind, text in blocks(page) if kind == "console")
+    typed = re.compile(r"^\$ (.*(?:(?<=\\)\n.*)*)\n((?:(?!\$ ).*\n)*)", flags=re.MULTILINE)
+    return dict(typed.findall(consoles))
 
 
 def installs(command: str) -> bool:
@@ -45,8 +45,11 @@ def installs(command: str) -> bool:
     return bool(re.match(r"python3 -m venv |\. \S+/activate$|pip install ", command))
 
 
-def follow(page: str, folder: Path) -> str:
-    """Write the page's files into a folder, run its commands there, and return what they print."""
+def follow(page: str, folder: Path, typed: tuple[str, ...] = ("",)) -> str:
+    """Write the page's files into a folder, run its commands there, and return what they print.
+
+    typed: how the commands to run start. Output that the page shows must be what a command prints.
+    """
     for name, text in files(page).items():
         (folder / name).write_text(text, encoding="utf-8")
     shims = folder / "bin"
@@ -60,17 +63,18 @@ def follow(page: str, folder: Path) -> str:
         "PYTHONPATH": str(ROOT / "src"),
     }
     printed = ""
-    for command in commands(page):
-        if not installs(command):
+    for command, published in commands(page).items():
+        if command.startswith(typed) and not installs(command):
             done = subprocess.run(
                 command, shell=True, cwd=folder, env=environment, capture_output=True, text=True
             )
             assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
+            assert published in ("", done.stdout)
             printed += done.stdout
     return printed
 
 
-@pytest.mark.parametrize("page", ["own-reward.md"])
+@pytest.mark.parametrize("page", ["own-reward.md", "own-objective.md"])
 def test_the_extras_that_a_page_installs_exist(page: str) -> None:
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     named = [
@@ -90,3 +94,8 @@ def test_own_reward_trains_a_model_through_trl(tmp_path: Path) -> None:
     first, last = map(float, found.groups())
     assert first < 0.5
     assert last > 0.85
+
+
+def test_the_arithmetic_of_a_7b_run_gives_the_table_beside_it(tmp_path: Path) -> None:
+    printed = follow("plan-7b.md", tmp_path, ("python plan.py",))
+    assert "57.4 GB" in printed
