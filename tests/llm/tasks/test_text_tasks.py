@@ -1,14 +1,11 @@
 """Text tasks: their prompts, how they are scored, and errors that name a wrong option or line."""
 
 import json
-import runpy
 from pathlib import Path
 from random import Random
 from typing import Any
 
 import pytest
-
-from support import ROOT
 
 pytest.importorskip("datasets")
 from tpo.llm import task
@@ -173,9 +170,9 @@ def test_a_toy_that_cannot_be_made_says_why() -> None:
 def test_the_small_model_reads_questions_letter_by_letter() -> None:
     """Every question and answer is read letter by letter, whatever words the letters make."""
     pytest.importorskip("tokenizers")
-    path = ROOT / "examples" / "small_model.py"
-    own = runpy.run_path(str(path))
-    tokenizer = own["tokenizer"]()
+    from tpo.llm import small_model
+
+    tokenizer = small_model.tokenizer()
     questions = task("toy:reverse", size=50, held_out=1, options={"length": 5, "examples": 0}).train
     for row in questions:
         ids = tokenizer.apply_chat_template(
@@ -183,11 +180,26 @@ def test_the_small_model_reads_questions_letter_by_letter() -> None:
         )
         assert len(ids) == 1 + 1 + 1 + 5 + 1
         assert tokenizer.decode(tokenizer.encode(row["answer"])) == row["answer"]
-    for question, answer in own["examples"](Random(0), 5, 0):
+    for question, answer in small_model.examples(Random(0), small_model.Pretraining()):
         letters = question[-10:-5]
         assert sorted(letters) == sorted(answer.removesuffix("<end>"))
         assert len(tokenizer.encode(question + answer)) == 9 + 6
     assert len(tokenizer.encode("thers")) == 5
+    assert round(sum(x.numel() for x in small_model.model(tokenizer).parameters()) / 1e6, 1) == 0.9
+
+
+def test_a_share_of_the_small_models_examples_is_right() -> None:
+    """96 of 96 with a share of 1; with 1/4, 24 are expected, and 4 letters in random order add 3."""
+    pytest.importorskip("tokenizers")
+    from tpo.llm.small_model import Pretraining, examples
+
+    def right(share: float) -> int:
+        pairs = examples(Random(3), Pretraining(letters=4, right=share))
+        return sum(q[-9:-5][::-1] == a.removesuffix("<end>") for q, a in pairs)
+
+    assert right(1.0) == 96
+    assert 15 < right(0.25) < 40
+    assert right(0.0) < 12
 
 
 def test_toys_of_unequal_difficulty() -> None:

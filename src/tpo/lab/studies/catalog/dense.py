@@ -141,8 +141,8 @@ DG_EPOCHS = Study(
 )  # fmt: skip
 
 DEMO_FULL = (
-    "With 20 seeds and 1,000 episodes (the study vocab, V = 2) the mean error is below 1% after 57 "
-    "episodes of TPO, 209 of DG and 370 of GRPO. PPO does not reach it."
+    "With 20 seeds and 1,000 steps (the study vocab, V = 2) the mean error is below 1% after 57 "
+    "steps of TPO, 209 of DG and 370 of GRPO. PPO does not reach it."
 )
 """What the demo's task gives with the paper's seeds and episodes."""
 

@@ -1,0 +1,68 @@
+"""`tpo demo` without a language model: TPO beside GRPO, PPO and DG on one task with a dense reward."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tpo.cli.demo.dense_live import Live
+from tpo.cli.demo.dense_results import conclusion, print_results, results_of
+from tpo.cli.demo.shared import show
+
+if TYPE_CHECKING:
+    from tpo.lab.execution.runner import PlannedJob
+
+FOLDER = Path("results") / "demo"
+
+
+def main(args: argparse.Namespace) -> int:
+    """Train the methods one after the other; print the table, the verdicts and the report's path."""
+    from tpo.lab import studies
+    from tpo.lab.execution import runner
+    from tpo.lab.studies.catalog.dense import DEMO_FULL
+    from tpo.reports import write
+
+    study = studies.get_study("demo")
+    request = runner.Request(study, args.scale, args.seeds, first_seed=args.seed_offset)
+    jobs = runner.plan(request)
+    folder = Path(args.out or FOLDER)
+    print(introduction(jobs))
+    began = time.monotonic()
+    try:
+        with Live(jobs) as live:
+            runner.run(request, folder, live.watch)
+    except KeyboardInterrupt:
+        print(f"\nstopped; finished runs are in {folder}. The same command resumes",
+              file=sys.stderr)  # fmt: skip
+        return 130
+    results = results_of(folder, jobs)
+    print_results(results, jobs[0].episodes)
+    for line in verdicts(folder):
+        print(line)
+    print(f"In these means a seed that does not get there counts as {jobs[0].episodes + 1} steps.")
+    print(f"\n{conclusion(results, jobs[0].episodes)}\n{DEMO_FULL}")
+    show(write(folder), time.monotonic() - began, args.open)
+    return 0
+
+
+def introduction(jobs: Sequence[PlannedJob]) -> str:
+    """The task, what is equal for all methods, and what is not."""
+    cell: Any = jobs[0].job
+    return (
+        f"Task: reverse {cell.task.horizon} random bits. Each correct token is rewarded (a dense reward).\n"
+        f"Equal for all: the model, {jobs[0].episodes} steps of {cell.budget.batch} prompts, "
+        f"{jobs[0].seeds} seeds.\nTPO and GRPO score {cell.method.rollout.group_size} candidates per token; "
+        "PPO and DG take one rollout per prompt.\nA seed has solved the task once its error is below 1%."
+    )
+
+
+def verdicts(folder: Path) -> list[str]:
+    """One line per rival, as in the report."""
+    from tpo.reports.summary import summarise
+
+    (summary,) = (one for one in summarise(folder) if one["name"] == "demo")
+    return [f"{one['status']}: {one['claim']}. {one['detail']}" for one in summary["verdicts"]]
