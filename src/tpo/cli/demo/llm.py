@@ -47,7 +47,7 @@ RECIPE = {
     "prompts": 8,
     "group_size": 16,
     "micro_batch": 128,
-    "batches": 40,
+    "batches": 30,
     "epochs": 4,
     "learning_rate": 1e-4,
     "held_out": 64,
@@ -128,7 +128,8 @@ def introduction(plan: Plan, setting: Setting) -> str:
         f"in random order,\nand in {shown['right']:.0%} of the examples in the right one.\n"
         f"Task: reverse {letters} letters. A completion scores 1 if it is right, and 0 if not.\n"
         f"Equal for both: {batches}, {recipe.epochs} epochs per batch,\n"
-        f"AdamW at {recipe.learning_rate:g}, {seeds}. Both are trained by TargetPolicyTrainer, on TRL's GRPOTrainer."
+        f"AdamW at {recipe.learning_rate:g}, {seeds}. "
+        "Both are trained by TargetPolicyTrainer, on TRL's GRPOTrainer."
     )
 
 
