@@ -23,6 +23,7 @@ extensions = [
     "_katex",
     "_notebooks",
     "_objectives",
+    "_playground",
 ]
 html_theme = "furo"
 html_title = "tpo"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 from pathlib import Path
 from typing import Any
@@ -361,3 +362,28 @@ def test_an_address_cannot_name_what_is_no_objective(page: Any) -> None:
     assert (case["name"], case["options"]["score"], case["options"]["eta"]) == ("tpo", "", 1)
     assert case["epochs"] == 64
     check(page)
+
+
+def test_a_page_around_it_gives_it_address_and_theme_and_takes_its_height(
+    tab: Any, written: Path, monkeypatch: Any
+) -> None:
+    pytest.importorskip("sphinx")
+    docs = Path(__file__).parents[2] / "docs"
+    monkeypatch.syspath_prepend(docs)
+    frame = importlib.import_module("_playground").FRAME.format(static="")
+    script = (docs / "_static/playground-frame.js").read_text(encoding="utf-8")
+    (written.parent / "playground-frame.js").write_text(script)
+    around = written.parent / "around.html"
+    around.write_text(f'<!doctype html><body data-theme="dark">{frame}</body>')
+    tab.page.goto(f"{around.as_uri()}#preset=ties")
+    inside = tab.page.frame_locator("iframe")
+    inside.locator("[data-preset=ties][aria-pressed=true]").wait_for()
+    assert not inside.locator("header.top").is_visible()
+    inside.locator("html[data-theme=dark]").wait_for()
+    tab.page.evaluate("document.body.dataset.theme = 'light'")
+    inside.locator("html[data-theme=light]").wait_for()
+    height = inside.locator("body").evaluate("e => e.offsetHeight")
+    assert tab.page.locator("iframe").bounding_box()["height"] >= height - 1 > 1500
+    tab.page.evaluate("location.hash = '#preset=low-eta'")
+    inside.locator("[data-preset=low-eta][aria-pressed=true]").wait_for()
+    assert tab.errors == []
