@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,10 @@ import pytest
 from support import samples
 from tpo import reports
 from tpo.reports.wording import number
+
+METHODS = ("TPO", "GRPO", "GRPO without KL", "PPO", "DG")
+LAST_TEXTS = "labels => labels.map(label => label.lastChild.textContent)"
+"""Of labels, whose first child is their tooltip."""
 
 
 @pytest.fixture(scope="module")
@@ -34,6 +39,7 @@ def study(page: Any, name: str) -> Any:
 def test_every_figure_is_drawn_without_errors_or_requests(tab: Any, written: Path) -> None:
     page = tab.open(written)
     page.wait_for_selector("html[data-ready]")
+    page.locator("details.more").evaluate_all("all => all.forEach(one => { one.open = true; })")
     page.wait_for_timeout(200)
     drawn = page.locator(".panel .canvas").evaluate_all(
         """hosts => hosts.map(h => ({
@@ -63,18 +69,36 @@ def test_a_panel_has_a_line_and_a_band_per_method(page: Any) -> None:
     assert len(set(styles)) == len(samples.METHODS)
 
 
-def test_the_legend_hides_a_method_in_every_panel_by_mouse_and_by_keyboard(page: Any) -> None:
+def test_the_legend_isolates_methods_by_mouse_and_by_keyboard(page: Any) -> None:
     terminal = study(page, "terminal")
-    lines = terminal.locator(".panels").first.locator("path.centre")
-    before = lines.count()
+    lines = terminal.locator(".panels").first.locator("g.series")
+    bright = terminal.locator(".panels").first.locator("g.series:not(.dim)")
     entry = terminal.locator(".legend button").filter(has_text="DG")
     entry.click()
-    assert lines.count() == before - 3  # DG has run in two panels, and has a profile
-    assert entry.get_attribute("aria-pressed") == "false"
+    assert bright.count() == 4  # two panels have DG; in the third, which has not, TPO and GRPO
+    assert lines.count() == 12
+    assert entry.get_attribute("aria-pressed") == "true"
     entry.focus()
-    page.keyboard.press("Space")
-    assert lines.count() == before
+    page.keyboard.press("ArrowLeft")
+    page.keyboard.press("Space")  # PPO beside it
+    assert terminal.locator(".legend [aria-pressed=true]").all_text_contents() == [
+        "PPO n = 6",
+        "DG n = 6",
+    ]
+    page.keyboard.press("Escape")
+    assert bright.count() == lines.count()
     assert "n = 3–6 of 6" in terminal.locator(".legend button").first.text_content()
+
+
+def test_a_click_on_a_line_isolates_it(page: Any) -> None:
+    first = panel(page, "H = 7, prompt-matched")
+    plot = first.locator("svg.plot")
+    plot.focus()
+    page.keyboard.press("End")
+    dot = first.locator(".cursor circle").first
+    plot.click(position={axis: float(dot.get_attribute(f"c{axis}")) for axis in "xy"})
+    assert first.locator("g.series:not(.dim)").count() == 1
+    assert study(page, "terminal").locator(".legend [aria-pressed=true]").count() == 1
 
 
 def test_switches_change_the_scale_the_centre_and_show_seeds(page: Any) -> None:
@@ -92,8 +116,8 @@ def test_switches_change_the_scale_the_centre_and_show_seeds(page: Any) -> None:
     assert first.locator("path.seed").count() == 6 * len(samples.METHODS)
 
 
-def test_the_last_value_of_each_seed_is_a_dot(page: Any) -> None:
-    study(page, "terminal").get_by_role("button", name="last value of each seed").click()
+def test_the_final_value_of_each_seed_is_a_dot(page: Any) -> None:
+    study(page, "terminal").get_by_role("button", name="final value of each seed").click()
     first = panel(page, "H = 7, prompt-matched")
     first.locator(".strip circle").first.wait_for()
     assert first.locator(".strip circle").count() == 6 * len(samples.METHODS)
@@ -122,13 +146,94 @@ def test_keys_and_mouse_read_the_numbers_out(page: Any) -> None:
     assert box["x"] + box["width"] <= inner["x"] + inner["width"]
 
 
-def test_a_panel_can_be_enlarged(page: Any) -> None:
-    first = panel(page, "H = 7, prompt-matched")
-    before = first.bounding_box()["width"]
-    first.get_by_role("button", name="Enlarge this panel").click()
-    page.wait_for_timeout(100)
-    assert first.bounding_box()["width"] > 2 * before
-    assert float(first.locator("svg.plot").get_attribute("viewBox").split()[2]) > 2 * before * 0.8
+def test_an_enlarged_panel_fills_the_window_until_escape(page: Any) -> None:
+    button = panel(page, "H = 7, prompt-matched").get_by_role("button", name="Enlarge this panel")
+    button.click()
+    dialog = page.locator("dialog")
+    dialog.locator("path.centre").first.wait_for()
+    box = dialog.bounding_box()
+    assert (box["width"], box["height"]) == (1280, 900)
+    plot = dialog.locator("svg.plot").bounding_box()
+    assert plot["width"] > 1100
+    assert plot["height"] > 550
+    assert box["height"] >= plot["y"] + plot["height"]
+    assert set(METHODS) <= set(dialog.locator(".end-label").evaluate_all(LAST_TEXTS))
+    dialog.get_by_role("button", name="DG").click()
+    assert dialog.locator("g.series:not(.dim)").count() == 1
+    dialog.locator("svg.plot").focus()
+    page.keyboard.press("Escape")
+    assert page.locator("dialog").count() == 0
+    assert button.evaluate("b => b === document.activeElement")
+    chosen = study(page, "terminal").locator(".legend [aria-pressed=true]")
+    assert chosen.all_text_contents() == ["DG n = 6"]  # the page shows what was chosen
+
+
+def test_a_performance_profile_is_drawn_as_steps(page: Any) -> None:
+    terminal = study(page, "terminal")
+    terminal.locator("details.more summary").click()
+    profile = panel(page, "Performance profile")
+    line = profile.locator("path.centre").first
+    line.wait_for()
+    assert re.fullmatch(r"M[\d.]+ [\d.]+(H[\d.]+V[\d.]+)+H[\d.]+", line.get_attribute("d"))
+    texts = profile.locator("text.label").all_text_contents()
+    assert texts == ["final error τ", "share of runs with a final error of at most τ"]
+    assert set(METHODS) <= set(profile.locator(".end-label").evaluate_all(LAST_TEXTS))
+    profile.locator("svg.plot").focus()
+    page.keyboard.press("Home")
+    assert profile.locator(".readout div").count() == len(METHODS)
+
+
+def test_of_many_lines_a_few_are_in_colour(tab: Any, tmp_path: Path) -> None:
+    page = tab.open(reports.write_studies([samples.league()], tmp_path / "report.html"))
+    page.wait_for_selector("html[data-ready] .panel svg path")
+    lines = page.locator("#study-compare .panels").first
+    bright = lines.locator("g.series:not(.dim)")
+    assert lines.locator("g.series").count() == 12
+    labels = set(lines.locator(".end-label").evaluate_all(LAST_TEXTS))
+    assert labels == {"TPO", "GRPO", "Method 0", "Method 1"}  # the known ones, and the best two
+    legend = page.locator("#study-compare .legend")
+    assert legend.locator("button").first.text_content().startswith("Method 0")  # the best first
+    legend.get_by_role("button", name="Method 7").click()
+    assert bright.count() == 1
+    legend.get_by_role("button", name="show all").click()
+    assert bright.count() == 12
+    assert tab.errors == []
+
+
+def test_every_link_of_the_contents_is_seen_and_leads_to_its_part(page: Any) -> None:
+    links = page.locator("#contents a")
+    texts = [link.text_content() for link in links.all()]
+    assert texts[:3] == ["Overview", "Terminal reward", "The three diagnostics"]
+    for link in links.all():
+        box = link.bounding_box()
+        assert box["x"] >= 0
+        assert box["y"] + box["height"] <= 900
+        assert page.locator(link.get_attribute("href")).count() == 1
+    page.get_by_role("link", name="The three diagnostics").first.click()
+    page.locator("#contents [aria-current]", has_text="The three diagnostics").wait_for()
+
+
+def test_no_table_is_cut_off(page: Any) -> None:
+    page.locator("details").evaluate_all("all => all.forEach(one => { one.open = true; })")
+    boxes = page.locator(".scroll").evaluate_all(
+        "all => all.map(e => [e.scrollWidth - e.clientWidth, e.scrollHeight - e.clientHeight])"
+    )
+    assert len(boxes) == 2
+    assert boxes == [[0, 0]] * 2
+    assert not page.locator("th.extra").first.is_visible()
+    page.locator("#study-terminal .all-columns").check()
+    assert page.locator("th.extra").first.is_visible()
+
+
+def test_print_shows_what_is_closed(page: Any) -> None:
+    settings = study(page, "terminal").locator("details").last
+    page.emulate_media(media="print")
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    assert settings.get_attribute("open") is not None
+    assert not page.locator("header.top button").first.is_visible()
+    assert not page.locator("#contents").is_visible()
+    page.evaluate("dispatchEvent(new Event('afterprint'))")
+    assert settings.get_attribute("open") is None
 
 
 def test_bars_carry_their_values_and_the_colours_of_their_methods(page: Any) -> None:
@@ -140,16 +245,19 @@ def test_bars_carry_their_values_and_the_colours_of_their_methods(page: Any) -> 
     assert bar.evaluate(colour) == line.evaluate(colour)  # both are TPO
 
 
-@pytest.mark.parametrize("width", [375, 768])
+@pytest.mark.parametrize("width", [390, 768])
 def test_narrow_screens_do_not_scroll_sideways(tab: Any, written: Path, width: int) -> None:
     tab.page.set_viewport_size({"width": width, "height": 800})
     page = tab.open(written)
     page.wait_for_selector("html[data-ready]")
     page.locator("#playground .choice button[data-value='8']").click()
     page.get_by_role("button", name="all objectives").click()
-    for details in page.locator("details").all():
-        details.locator("summary").click()
+    page.locator("details").evaluate_all("all => all.forEach(one => { one.open = true; })")
     page.wait_for_timeout(150)
+    page.get_by_role("button", name="Contents").click()
+    assert page.locator("#contents a").last.is_visible()
+    page.locator("#contents a").last.click()
+    assert not page.locator("#contents").is_visible()
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     assert tab.errors == []
 

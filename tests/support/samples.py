@@ -103,6 +103,18 @@ def terminal() -> dict[str, Any]:
     }
 
 
+def league() -> dict[str, Any]:
+    """Twelve lines in one panel; the first ones of ten unknown methods end lowest."""
+    study = terminal()
+    named = [("tpo", "TPO"), ("grpo", "GRPO"), *((f"method_{i}", f"Method {i}") for i in range(10))]
+    lines = [series(method, label, i) for i, (method, label) in enumerate(named)]
+    base = lines[0]["mean"]
+    for i, line in enumerate(lines):
+        line["mean"] = [value + 0.01 * (i - 2 if i > 1 else 20 + i) for value in base]
+    study["panels"] = [{"title": "", "coords": {}, "series": lines}]
+    return study | {"name": "compare", "title": "League", "profiles": []}
+
+
 def talk() -> dict[str, Any]:
     names = ["CE", "PG", "DG", "GRPO", "TPO"]
     return {

@@ -63,7 +63,7 @@ def readable_text(text: str) -> str:
 
 def _parts(label: str) -> list[str]:
     """The name of the method, then its options as `key=value`, or as words where they are words already."""
-    if found := _OPTIONS.search(label):
+    if (found := _OPTIONS.search(label)) and found.end() == len(label):
         return [label[: found.start()], *_split(found[1])]
     return label.split(", ")
 
@@ -83,7 +83,7 @@ def _words(option: str) -> str:
 
 
 def _number(value: str) -> str:
-    """`1.2e-05` -> `1.2e-5`, `0.0002` -> `2e-4`, `2.0` -> `2`; text that is no number stays."""
+    """`1.2e-05` -> `1.2e-5`, `0.0002` -> `2e-4`, `2.0` -> `2`; other text stays."""
     try:
         number = float(value)
     except ValueError:

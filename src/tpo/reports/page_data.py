@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from tpo.reports.labels import readable, readable_text
+from tpo.reports.story import answer, highlighted, inline, main_panels
 from tpo.reports.styles import ALIASES, OWN, css_classes, slug
 
 DIGITS = 5
@@ -14,9 +17,12 @@ DIGITS = 5
 
 
 def prepared(study: Mapping[str, Any]) -> dict[str, Any]:
-    """A copy of one study's summary in which series have a `key` and a `style`, their CSS classes.
+    """A copy of one study's summary as a page needs it.
 
-    Bars named after methods have `styles` instead, one for each bar.
+    Series have a `key`, a `style` (their CSS classes) and a label in words, which rows and claims use as well;
+    bars named after methods have `styles` instead, one for each bar. Options that all methods share are in
+    `shared`. A panel says whether it is `main`. `answer` is what was found, `highlight` the keys of the lines
+    to see first among many.
     """
     found: dict[str, Any] = plain(study)
     found.setdefault("panels", [])
@@ -27,21 +33,75 @@ def prepared(study: Mapping[str, Any]) -> dict[str, Any]:
             _add_style(series, classes)
         if panel.get("kind") == "bars" and len(panel["series"]) == 1:
             _style_bars(panel["series"][0])
-    found["styles"] = {s["key"]: s["style"] for panel in found["panels"] for s in panel["series"]}
     for profile in found.get("profiles") or []:
         _add_style(profile, classes)
+    names, found["shared"] = _names(found)
+    _rename(found, names)
+    for panel, main in zip(found["panels"], main_panels(found["panels"]), strict=True):
+        panel["main"] = main
+    found["styles"] = {s["label"]: s["style"] for panel in found["panels"] for s in panel["series"]}
+    found["answer"], found["highlight"] = answer(found), highlighted(found)
     return found
 
 
 def _series_of(study: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    for series in _all_series(study):
+        yield str(series.get("method") or slug(series.get("label"))), str(series.get("label"))
+
+
+def _all_series(study: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     for holder in (*study["panels"], {"series": study.get("profiles") or []}):
-        for series in holder.get("series", ()):
-            yield str(series.get("method") or slug(series.get("label"))), str(series.get("label"))
+        yield from holder.get("series", ())
 
 
 def _add_style(series: dict[str, Any], classes: Mapping[str, str]) -> None:
     series["key"] = str(series.get("label"))
     series["style"] = classes[series["key"]]
+
+
+def _names(study: Mapping[str, Any]) -> tuple[dict[str, str], list[str]]:
+    """Labels in words, without the options that all have; and those options. Unlike labels stay unlike."""
+    labels = list(dict.fromkeys(series["key"] for series in _all_series(study)))
+    parts = {label: readable(label).split(", ") for label in labels}
+    shared = [
+        part
+        for part in next(iter(parts.values()), [])[1:]
+        if len(labels) > 1 and all(part in one[1:] for one in parts.values())
+    ]
+    names = {
+        label: ", ".join([one[0], *(part for part in one[1:] if part not in shared)])
+        for label, one in parts.items()
+    }
+    if len(set(names.values())) < len(names):
+        return {label: label for label in labels}, []
+    return names, shared
+
+
+def _rename(study: dict[str, Any], names: Mapping[str, str]) -> None:
+    """Write these names into series, rows, claims and methods."""
+    specifications: dict[str, str] = {}
+    for series in _all_series(study):
+        series["label"] = names[series["key"]]
+        specifications[str(series.get("method"))] = series["label"]
+    for row in (study.get("table") or {}).get("rows") or ():
+        method = str(row.get("method"))
+        row["label"] = names.get(method) or specifications.get(method) or readable(method)
+    for one in study.get("methods") or ():
+        one["label"] = names.get(one["label"], readable(one["label"]))
+    for verdict in study.get("verdicts") or ():
+        for part in ("claim", "detail"):
+            verdict[part] = _renamed(str(verdict.get(part) or ""), names)
+    of_models = specifications if study.get("methods") else {}
+    study["about"] = _renamed(str(study.get("about") or ""), of_models)
+
+
+def _renamed(text: str, names: Mapping[str, str]) -> str:
+    """The text with names in words for labels in it; a longer label goes before its beginning."""
+    known = sorted((label for label in names if names[label] != label), key=len, reverse=True)
+    if known:
+        pattern = re.compile(rf"(?<!\w)(?:{'|'.join(map(re.escape, known))})(?!\w)")
+        text = pattern.sub(lambda found: inline(names[found[0]]), text)
+    return readable_text(text)
 
 
 def _style_bars(series: dict[str, Any]) -> None:

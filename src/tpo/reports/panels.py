@@ -71,6 +71,7 @@ def _series(study: Study, cell: CellResult, measure: Measure) -> dict[str, Any] 
         "mean": plain(series.mean),
         "se": plain(series.se),
         "median": plain(series.median),
+        "end": plain(series.end),
         "seeds": [] if series.curves is None else [plain(row) for row in series.curves],
         "n": series.seeds,
         "done": cell.done,

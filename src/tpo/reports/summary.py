@@ -20,8 +20,8 @@ from tpo.stats.curves import performance_profile
 from tpo.stats.verdicts import verdict
 from tpo.storage.numbers import plain
 
-TAUS = np.array([0.0, 0.001, 0.003, 0.01, 0.02, 0.05, *np.arange(0.1, 1.01, 0.05)])
-"""Final errors at which performance profiles are evaluated."""
+STEPS = 240
+"""A performance profile has at most this many steps."""
 
 
 def summarise(*folders: str | Path) -> list[dict[str, Any]]:
@@ -52,6 +52,7 @@ def summary(result: StudyResult) -> dict[str, Any]:
         "command": command(result),
         "scale": manifest.scale,
         "settings": dict(manifest.settings),
+        "threshold": study.threshold,
         "x": {"label": study.x_label},
         "y": {"label": measure.label, "log": measure.log},
         **shown,
@@ -83,6 +84,14 @@ def profiles(study: Study, cells: Sequence[CellResult]) -> list[dict[str, Any]]:
             if series := cell.series.get(study.measures[0].key):
                 strata.setdefault(cell.label, []).append(series.end)
     return [
-        {"label": label, "tau": plain(TAUS), "share": plain(performance_profile(x, TAUS))}
+        {"label": label, "tau": plain(taus), "share": plain(performance_profile(x, taus))}
         for label, x in strata.items()
+        for taus in [_steps(np.concatenate(x))]
     ]
+
+
+def _steps(ends: np.ndarray) -> np.ndarray:
+    """The final errors at which a profile rises; a selection of them where there are many."""
+    values = np.unique(ends[~np.isnan(ends)])
+    kept = np.linspace(0, len(values) - 1, min(len(values), STEPS)).round().astype(int)
+    return values[kept]

@@ -102,6 +102,7 @@ def _rank(row: Mapping[str, Any]) -> float:
 def _statistics(study: Study, series: Series) -> dict[str, Any]:
     final = 100 * series.last
     low, high = interval([final])
+    low_end, high_end = rerun(100 * series.end)
     return {
         "mean": number(final.mean()),
         "median": number(np.median(final)),
@@ -110,6 +111,8 @@ def _statistics(study: Study, series: Series) -> dict[str, Any]:
         "iqm_high": number(high),
         "best": number(100 * series.lowest),
         "last100": number(100 * series.end.mean()),
+        "last100_low": number(low_end),
+        "last100_high": number(high_end),
         "solved": solved(series.last, study.threshold),
         "n": series.seeds,
         "steps_to_threshold": _shown(series.steps.mean, whole=True) if series.steps else None,

@@ -11,16 +11,20 @@ from string import Template
 from typing import Any
 
 from tpo.reports.html.elements import Html, element, joined
-from tpo.reports.html.sections import overview, study_section
+from tpo.reports.html.sections import overview, reading, study_section
 from tpo.reports.page_data import prepared, script_json
+from tpo.reports.story import common_sentences, sentences
 from tpo.version import __version__
 
 SCRIPTS = (
     "dom",
     "maths",
     "scales",
+    "legend",
+    "labels",
     "chart",
     "shapes",
+    "enlarge",
     "figure",
     "sliders",
     "candidates",
@@ -33,33 +37,53 @@ SCRIPTS = (
     "link",
     "playground",
     "embed",
+    "contents",
     "page",
 )
 """In the order of their dependencies."""
 
-STYLES = ("style", "playground")
+STYLES = ("style", "story", "playground")
 
 NOTHING_YET = "tpo run terminal --scale quick --out DIR"
 
 
 def report(studies: Sequence[Mapping[str, Any]]) -> str:
     """The report of these studies, and the playground."""
-    ready = [prepared(study) for study in studies]
+    ready = _together([prepared(study) for study in studies])
+    several = len(ready) > 1
     body = joined(
-        overview(ready) if ready else _nothing_yet(),
+        overview(ready) if several else None,
+        None if ready else _nothing_yet(),
         *(study_section(study, i) for i, study in enumerate(ready)),
         _playground(),
+        reading() if ready else None,
     )
-    links = [(f"study-{study['name']}", str(study["name"]).replace("_", " ")) for study in ready]
-    return _page("Target policy optimization: results", body, [*links, PLAYGROUND_LINK], ready)
+    links = [("overview", "Overview")] if several else []
+    links += [(study["anchor"], str(study.get("title"))) for study in ready]
+    links += [PLAYGROUND_LINK, READING_LINK] if ready else [PLAYGROUND_LINK]
+    return _page("Target policy optimization: results", body, links, ready)
 
 
 def playground() -> str:
     """The playground alone."""
-    return _page("Target policy optimization: playground", _playground(), [PLAYGROUND_LINK], [])
+    return _page("Target policy optimization: playground", _playground(), [], [])
+
+
+def _together(studies: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The studies with an anchor each, and with the sentences that several of them share."""
+    common = common_sentences(str(study.get("about") or "") for study in studies)
+    taken: set[str] = set()
+    for study in studies:
+        name = f"study-{study['name']}"
+        anchors = (name, *(f"{name}-{i}" for i in range(2, len(studies) + 1)))
+        study["anchor"] = next(anchor for anchor in anchors if anchor not in taken)
+        study["common"] = [s for s in sentences(str(study.get("about") or "")) if s in common]
+        taken.add(study["anchor"])
+    return studies
 
 
 PLAYGROUND_LINK = ("playground", "Playground")
+READING_LINK = ("reading", "How to read this report")
 
 
 def presets() -> list[dict[str, Any]]:
@@ -106,12 +130,13 @@ def _page(
 ) -> str:
     style = "\n".join(_asset(f"{name}.css") for name in STYLES)
     script = "\n".join(_asset(f"{name}.js") for name in SCRIPTS)
-    navigation = joined(*(element("a", text, href=f"#{anchor}") for anchor, text in links))
     return Template(_asset("page.html")).substitute(
         policy=_policy(style, script),
         title=joined(title),
         style=style,
-        links=navigation,
+        shape="many" if len(studies) > 1 else "single",
+        menu=element("button", "Contents", **MENU) if links else "",
+        contents=_contents(links) if links else "",
         body=body,
         version=joined(__version__),
         data=script_json({"studies": [_drawn(study) for study in studies], "presets": presets()}),
@@ -119,9 +144,19 @@ def _page(
     )
 
 
+MENU = {"type": "button", "id": "contents-button", "popovertarget": "contents"}
+DRAWN = ("name", "x", "y", "panels", "profiles", "highlight")
+
+
+def _contents(links: Sequence[tuple[str, str]]) -> Html:
+    """Links to every part: beside the page where it is wide and there are several studies, else a menu."""
+    listed = [element("li", element("a", text, href=f"#{anchor}")) for anchor, text in links]
+    return element("nav", element("ul", *listed), id="contents", popover="", aria_label="Contents")
+
+
 def _drawn(study: Mapping[str, Any]) -> dict[str, Any]:
     """What figure.js needs; the rest of a study is in the page as HTML."""
-    return {key: study.get(key) for key in ("name", "x", "y", "panels", "profiles")}
+    return {key: study.get(key) for key in DRAWN}
 
 
 def _policy(style: str, script: str) -> str:

@@ -7,25 +7,30 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tpo.reports.html.elements import Html, element, joined
-from tpo.reports.wording import Column, columns, duration, meanings, share_done, value_text
+from tpo.reports.html.tables import READING, numbers, scrolling
+from tpo.reports.story import sentences
+from tpo.reports.wording import duration, share_done, value_text
 
 BADGES = {"holds": ("✓", "yes"), "does not hold": ("✗", "no"), "undecided": ("?", "open")}
 """The sign of a verdict and its CSS class."""
+TALLY = {
+    "holds": "claims hold",
+    "does not hold": "claims do not hold",
+    "undecided": "claims undecided",
+}
+MANY_CLAIMS = 4
+"""More claims than this are listed on demand."""
 
 
 def overview(studies: Sequence[Mapping[str, Any]]) -> Html:
-    """How many runs are finished and which claims hold, a row per study."""
+    """Every study in a row: what was found, and which claims hold."""
     tally = Counter(v["status"] for study in studies for v in study.get("verdicts") or ())
     facts = [
-        _fact(str(len(studies)), "study" if len(studies) == 1 else "studies"),
-        *(
-            _fact(str(tally[status]), f"claims: {status}", kind)
-            for status, (_, kind) in BADGES.items()
-        ),
+        _fact(str(len(studies)), "studies"),
+        *(_fact(str(tally[status]), TALLY[status], kind) for status, (_, kind) in BADGES.items()),
     ]
     rows = [_overview_row(study) for study in studies]
-    names = ("study", "source", "finished runs", "claims")
-    heads = [element("th", text, scope="col") for text in names]
+    heads = [element("th", text, scope="col") for text in ("study", "what was found", "claims")]
     table = element(
         "table",
         element("thead", element("tr", *heads)),
@@ -36,7 +41,7 @@ def overview(studies: Sequence[Mapping[str, Any]]) -> Html:
         "section",
         element("h2", "Overview"),
         element("div", *facts, class_="facts"),
-        _scrolling(table, "Overview of the studies"),
+        scrolling(table, "Overview of the studies"),
         class_="study",
         id="overview",
     )
@@ -49,20 +54,25 @@ def _fact(number: str, text: str, kind: str = "") -> Html:
 
 
 def _overview_row(study: Mapping[str, Any]) -> Html:
-    badges = [_badge(v["status"], short=True) for v in study.get("verdicts") or ()]
+    done, cells = share_done(study)
+    counted = Counter(v["status"] for v in study.get("verdicts") or ())
+    badges: list[object] = [_badge(one, counted[one]) for one in BADGES if counted[one]]
+    link = element("a", study.get("title"), href=f"#{study['anchor']}")
+    source = element("small", study.get("source"))
+    found = (study.get("answer") or ["see the figures" if done else "nothing has finished yet"])[0]
     return element(
         "tr",
-        element(
-            "th", element("a", study.get("title"), href=f"#study-{study['name']}"), scope="row"
-        ),
-        element("td", study.get("source")),
-        element("td", _progress(study)),
-        element("td", *badges) if badges else element("td", "–"),
+        element("th", link, source, scope="row"),
+        element("td", found, _progress(study) if done < cells else None, data_label="found"),
+        element("td", *(badges or ["–"]), data_label="claims"),
     )
 
 
 def study_section(study: Mapping[str, Any], index: int) -> Html:
-    """One study; figure.js draws its figure into the element with this index."""
+    """One study: question, answer, claims and figure; numbers and settings on demand.
+
+    figure.js draws the figure into the element with this index.
+    """
     return element(
         "section",
         element(
@@ -70,21 +80,50 @@ def study_section(study: Mapping[str, Any], index: int) -> Html:
             element("h2", study.get("title")),
             element("p", _subtitle(study), class_="source"),
         ),
-        element("p", study["about"], class_="about") if study.get("about") else None,
+        _question(study),
         _unfinished(study),
+        _answer(study.get("answer") or ()),
         _verdicts(study.get("verdicts") or ()),
         element("div", class_="figure", data_figure=index),
-        _table(study),
+        numbers(study),
         _details(study),
         _command(study),
         class_="study",
-        id=f"study-{study['name']}",
+        id=study["anchor"],
     )
 
 
 def _subtitle(study: Mapping[str, Any]) -> str:
-    parts = [study.get("source"), study.get("scale") and f"scale: {study['scale']}"]
+    shared = study.get("shared")
+    parts = [
+        study.get("source"),
+        study.get("scale") and f"scale: {study['scale']}",
+        shared and f"all methods: {', '.join(shared)}",
+    ]
     return " · ".join(str(part) for part in parts if part)
+
+
+def _question(study: Mapping[str, Any]) -> Html | None:
+    """What is particular to this study; what it shares with others is among its settings."""
+    if not study.get("about"):
+        return None
+    own = [s for s in sentences(study["about"]) if s not in study.get("common", ())]
+    text = " ".join(own) or study["about"]
+    return element(
+        "div", element("h3", "Question", class_="part"), element("p", text, class_="about")
+    )
+
+
+def _answer(found: Sequence[str]) -> Html | None:
+    if not found:
+        return None
+    first, *others = found
+    return element(
+        "div",
+        element("h3", "Answer", class_="part"),
+        element("p", first, class_="answer"),
+        *(element("p", sentence, class_="about") for sentence in others),
+    )
 
 
 def _progress(study: Mapping[str, Any]) -> Html:
@@ -102,64 +141,53 @@ def _unfinished(study: Mapping[str, Any]) -> Html | None:
 
 
 def _verdicts(verdicts: Sequence[Mapping[str, Any]]) -> Html | None:
+    """Claims with their reasons on demand; many claims are one line."""
     if not verdicts:
         return None
-    items = [
-        element(
-            "li",
-            _badge(v["status"]),
-            element("div", element("strong", v["claim"]), *_reasons(v.get("detail") or "")),
-        )
-        for v in verdicts
-    ]
-    return element("ul", *items, class_="verdicts", aria_label="Verdicts")
+    items = [_verdict(found) for found in verdicts]
+    listed = element("ul", *items, class_="verdicts", aria_label="Claims")
+    if len(verdicts) <= MANY_CLAIMS:
+        return listed
+    tally = Counter(found["status"] for found in verdicts)
+    counted = [_badge(status, tally[status]) for status in BADGES if tally[status]]
+    summary = element("summary", f"{len(verdicts)} claims ", *counted)
+    return element("details", summary, listed)
+
+
+def _verdict(found: Mapping[str, Any]) -> Html:
+    head = joined(_badge(found["status"]), element("strong", found["claim"]))
+    reasons = _reasons(found.get("detail") or "")
+    if not reasons:
+        return element("li", element("p", head))
+    return element("li", element("details", element("summary", head), *reasons))
 
 
 def _reasons(detail: str) -> list[Html]:
     """A paragraph per reason; semicolons separate them in the text."""
-    return [element("p", reason) for reason in detail.split("; ")]
+    return [element("p", reason) for reason in detail.split("; ") if reason]
 
 
-def _badge(status: str, short: bool = False) -> Html:
+def _badge(status: str, count: int | None = None) -> Html:
+    """The sign of a verdict, with its word or with how many there are."""
     sign, kind = BADGES.get(status, ("?", "open"))
-    if short:
-        return element(
-            "span", sign, class_=f"badge {kind}", title=status, aria_label=status, role="img"
-        )
-    return element("span", f"{sign} {status}", class_=f"badge {kind}")
+    if count is None:
+        return element("span", f"{sign} {status}", class_=f"badge {kind}")
+    words = f"{count} {status}"
+    return element(
+        "span", f"{sign} {count}", class_=f"badge {kind}", title=words, aria_label=words, role="img"
+    )
 
 
-def _table(study: Mapping[str, Any]) -> Html | None:
-    rows = (study.get("table") or {}).get("rows") or []
-    if not rows:
-        return None
-    shown = columns(rows)
-    head = element("tr", *(element("th", c.title, scope="col", class_=c.kind) for c in shown))
-    styles = study.get("styles", {})
-    body = [element("tr", *(_cell(row, c, styles) for c in shown)) for row in rows]
-    table = element("table", element("thead", head), element("tbody", *body), class_="numbers")
-    scrolling = _scrolling(table, f"Numbers of {study.get('title')}")
-    return element("div", scrolling, _legend(meanings(rows)))
-
-
-def _legend(known: Mapping[str, str]) -> Html | None:
-    """What the columns mean."""
-    if not known:
-        return None
-    items = [element("li", element("b", column), f": {words}") for column, words in known.items()]
-    return element("ul", *items, class_="meanings")
-
-
-def _cell(row: Mapping[str, Any], column: Column, styles: Mapping[str, str]) -> Html:
-    text = column.text(row)
-    if column.title == "method":
-        swatch = element("span", class_=f"swatch {styles[text]}") if text in styles else None
-        return element("th", swatch, text, scope="row")
-    return element("td", text, class_=column.kind)
-
-
-def _scrolling(table: Html, label: str) -> Html:
-    return element("div", table, class_="scroll", tabindex=0, role="region", aria_label=label)
+def reading() -> Html:
+    """What the words of the report mean, once for all studies."""
+    pairs = [joined(element("dt", word), element("dd", words)) for word, words in READING.items()]
+    return element(
+        "section",
+        element("h2", "How to read this report"),
+        element("dl", *pairs, class_="reading"),
+        class_="study",
+        id="reading",
+    )
 
 
 def _details(study: Mapping[str, Any]) -> Html:
@@ -177,7 +205,16 @@ def _details(study: Mapping[str, Any]) -> Html:
             _facts("Provenance", study.get("provenance") or {}),
             class_="columns",
         ),
+        _set_up(study),
     )
+
+
+def _set_up(study: Mapping[str, Any]) -> Html | None:
+    """The sentences about the set-up that other studies of the report have as well."""
+    shared = [s for s in sentences(study.get("about") or "") if s in study.get("common", ())]
+    if not shared:
+        return None
+    return element("div", element("h3", "Set-up"), element("p", " ".join(shared), class_="about"))
 
 
 def _facts(title: str, facts: Mapping[str, Any]) -> Html | None:

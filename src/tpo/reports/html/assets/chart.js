@@ -6,8 +6,10 @@ tpo.chart = (() => {
   const { el, number, onWidth, fresh } = tpo.dom;
   const { scale, tickText, usable } = tpo.scales;
   const MARGIN = { top: 28, right: 12, bottom: 40, left: 46 };
+  const NEAR = 14; // pixels within which a click meets a line
 
-  // view: { log (null: as data.y says), xLog, centre: "mean" | "median", seeds: bool, hidden: Set of keys, height }
+  // view: { log (null: as data.y says), xLog, centre: "mean" | "median", seeds: bool, hidden: Set of keys,
+  //         focus?: Set of keys in colour, pick?: (key) => act, height?, fill?: use the host's height }
   function panel(host, given, view) {
     let data = given;
     const state = { at: null, plot: null };
@@ -20,13 +22,17 @@ tpo.chart = (() => {
     const show = (index) => point(state, index, { svg, readout, host });
     const redraw = (width = Math.floor(host.clientWidth)) => {
       if (width < 40) return;
-      state.plot = draw(svg, data, view, width);
+      state.plot = draw(svg, data, view, { width, height: heightOf(host, view, width) });
       if (state.at !== null) show(state.at);
     };
     onWidth(host, redraw);
     svg.addEventListener("pointermove", (event) => show(nearest(state.plot, event, svg)));
     svg.addEventListener("pointerdown", (event) => show(nearest(state.plot, event, svg)));
     svg.addEventListener("pointerleave", () => show(null));
+    svg.addEventListener("click", (event) => {
+      const key = view.pick && state.plot && lineAt(state.plot, event, svg);
+      if (key) view.pick(key);
+    });
     svg.addEventListener("blur", () => show(null));
     svg.addEventListener("keydown", (event) => {
       const next = moved(event.key, state);
@@ -43,6 +49,11 @@ tpo.chart = (() => {
     return { redraw, set };
   }
 
+  function heightOf(host, view, width) {
+    if (view.fill) return Math.max(220, Math.floor(host.clientHeight));
+    return Math.round(Math.min(view.height || 320, Math.max(200, width * 0.62)));
+  }
+
   // One hint for all panels, for those who hear the page
   function hint() {
     const there = document.getElementById("plot-hint");
@@ -53,14 +64,15 @@ tpo.chart = (() => {
     return node;
   }
   function describe(data) {
-    const ends = data.series.map((s) => `${s.label} ends at ${number(last(s.mean || []))}`);
-    return `${data.title || "Figure"}: ${data.y.label} by ${data.x.label}. ${ends.join(", ")}.`;
+    const values = data.kind === "profile" ? [] : data.series.map((s) => `${s.label} is ${number(last(s.mean || []))} at last`);
+    return `${data.title || "Figure"}: ${data.y.label} by ${data.x.label}. ${values.join(", ")}`;
   }
   const last = (x) => x.filter(usable).at(-1);
 
+  // Escape is ours only while a value is read out; else it closes an enlarged panel
   function moved(key, state) {
     const n = state.plot ? state.plot.stops.length : 0;
-    if (!n) return undefined;
+    if (!n || (key === "Escape" && state.at === null)) return undefined;
     const at = state.at === null ? -1 : state.at;
     const leap = Math.max(1, Math.round(n / 20));
     const next = { ArrowRight: at + 1, ArrowLeft: at < 0 ? n - 1 : at - 1, PageUp: at + leap,
@@ -76,34 +88,54 @@ tpo.chart = (() => {
     });
     return best;
   }
+  function lineAt(plot, event, svg) {
+    const stop = plot.stops[nearest(plot, event, svg)];
+    const y = event.clientY - svg.getBoundingClientRect().top;
+    const [first] = plot.visible.map((s) => ({ key: s.key, value: valueAt(s, stop, plot) }))
+      .filter(({ value }) => usable(value)).map(({ key, value }) => ({ key, far: Math.abs(plot.y.at(value) - y) }))
+      .sort((a, b) => a.far - b.far);
+    return first && first.far <= NEAR ? first.key : null;
+  }
 
   const centreOf = (series, view) => series[view.centre] || series.mean || series.median;
+  // At a stop of another line a step keeps its height; a curve has no value there
+  function valueAt(series, stop, { view, stepped }) {
+    const i = stepped ? series.x.findLastIndex((x) => x <= stop) : series.x.indexOf(stop);
+    return i < 0 ? (stepped ? 0 : undefined) : centreOf(series, view)[i];
+  }
 
-  function draw(svg, data, given, width) {
-    const view = { ...given,
+  function draw(svg, data, given, { width, height }) {
+    const view = { centre: given.centre, seeds: given.seeds,
       log: Boolean(given.log === null ? data.y.log : given.log), xLog: given.xLog || data.x.log };
-    const height = Math.round(Math.min(view.height || 320, Math.max(200, width * 0.62)));
     svg.replaceChildren();
     svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
     svg.setAttribute("height", height);
-    const visible = data.series.filter((s) => !view.hidden.has(s.key));
-    const { x, y } = axes(data, visible, view, width, height);
-    frame(svg, x, y, data, width, height);
-    for (const series of visible) {
-      const g = el("g", { class: `series ${series.style}` });
-      if (view.seeds) for (const seed of series.seeds || []) g.append(line(series.x, seed, x, y, "seed"));
-      else if (view.centre !== "median") band(g, series, x, y);
-      g.append(line(series.x, centreOf(series, view), x, y, "centre"));
-      svg.append(g);
+    const visible = data.series.filter((s) => !given.hidden.has(s.key));
+    const lit = tpo.legend.lit(visible, given.focus);
+    const bright = visible.filter((s) => lit.has(s.key));
+    const stepped = data.kind === "profile";
+    const free = tpo.labels.margin(bright, width);
+    const box = { left: MARGIN.left, right: width - (free || MARGIN.right), top: MARGIN.top, bottom: height - MARGIN.bottom, height };
+    const { x, y } = axes(data, visible, view, box);
+    frame(svg, x, y, data, box);
+    for (const series of [...visible.filter((s) => !lit.has(s.key)), ...bright]) {
+      svg.append(drawn(series, { x, y, view, box, stepped, dim: !lit.has(series.key) }));
     }
+    if (free) svg.append(tpo.labels.atEnds(bright.map((s) => ({ ...s, value: last(centreOf(s, view)) })), y, box, width));
     const cursor = el("g.cursor");
     svg.append(cursor);
-    const stops = [...new Set(visible.flatMap((s) => s.x))].sort((a, b) => a - b);
-    return { x, y, stops, visible, view, cursor, width, height };
+    const stops = [...new Set(bright.flatMap((s) => s.x))].sort((a, b) => a - b);
+    return { x, y, stops, visible, bright, view, cursor, box, stepped };
+  }
+  function drawn(series, { x, y, view, box, stepped, dim }) {
+    const g = el("g", { class: `series ${series.style}${dim ? " dim" : ""}` });
+    if (view.seeds && !dim) for (const seed of series.seeds || []) g.append(line(series.x, seed, x, y, "seed"));
+    else if (view.centre !== "median") band(g, series, x, y);
+    g.append(stepped ? steps(series, x, y, box) : line(series.x, centreOf(series, view), x, y, "centre"));
+    return g;
   }
 
-  function axes(data, visible, view, width, height) {
-    const inner = { left: MARGIN.left, right: width - MARGIN.right, bottom: height - MARGIN.bottom };
+  function axes(data, visible, view, box) {
     const values = visible.flatMap((s) => [
       ...(centreOf(s, view) || []),
       ...(view.seeds ? (s.seeds || []).flat() : []),
@@ -113,9 +145,9 @@ tpo.chart = (() => {
     const floor = view.log ? floorOf(visible, view) : 0;
     return {
       x: scale(visible.flatMap((s) => s.x), {
-        log: view.xLog, from: inner.left, to: inner.right, count: width / 90 }),
-      y: scale(values, { log: view.log, from: inner.bottom, to: MARGIN.top, floor,
-        include: view.log || !data.zero ? [] : [0], count: height / 55 }),
+        log: view.xLog, from: box.left, to: box.right, count: (box.right - box.left) / 80, floor: 1e-5 }),
+      y: scale(values, { log: view.log, from: box.bottom, to: box.top, floor,
+        include: view.log || !data.zero ? [] : [0], count: box.height / 55 }),
     };
   }
   // Bands reach below 0 and seeds reach 0: a log axis follows the centre lines, to half a decade below
@@ -124,23 +156,21 @@ tpo.chart = (() => {
     return centre.length ? Math.max(Math.min(...centre) / 3, 1e-9) : 1e-6;
   }
 
-  function frame(svg, x, y, data, width, height) {
-    const bottom = height - MARGIN.bottom;
+  function frame(svg, x, y, data, box) {
     const grid = el("g.grid");
     for (const t of y.ticks) {
       grid.append(
-        el("line", { x1: MARGIN.left, x2: width - MARGIN.right, y1: y.at(t), y2: y.at(t) }),
-        el("text", { x: MARGIN.left - 8, y: y.at(t) + 4, "text-anchor": "end" }, tickText(t)));
+        el("line", { x1: box.left, x2: box.right, y1: y.at(t), y2: y.at(t) }),
+        el("text", { x: box.left - 8, y: y.at(t) + 4, "text-anchor": "end" }, tickText(t)));
     }
     for (const t of x.ticks) {
       grid.append(
-        el("line.tick", { x1: x.at(t), x2: x.at(t), y1: bottom, y2: bottom + 4 }),
-        el("text", { x: x.at(t), y: bottom + 17, "text-anchor": "middle" }, tickText(t)));
+        el("line.tick", { x1: x.at(t), x2: x.at(t), y1: box.bottom, y2: box.bottom + 4 }),
+        el("text", { x: x.at(t), y: box.bottom + 17, "text-anchor": "middle" }, tickText(t)));
     }
     grid.append(
-      el("line.base", { x1: MARGIN.left, x2: width - MARGIN.right, y1: bottom, y2: bottom }),
-      el("text.label", { x: (MARGIN.left + width - MARGIN.right) / 2, y: height - 5,
-        "text-anchor": "middle" }, data.x.label),
+      el("line.base", { x1: box.left, x2: box.right, y1: box.bottom, y2: box.bottom }),
+      el("text.label", { x: (box.left + box.right) / 2, y: box.height - 5, "text-anchor": "middle" }, data.x.label),
       el("text.label", { x: 4, y: 13 }, data.y.label === data.title ? "" : data.y.label));
     svg.append(grid);
   }
@@ -154,6 +184,11 @@ tpo.chart = (() => {
       pen = true;
     });
     return el(`path.${kind}`, { d: path });
+  }
+  // A share that rises at each of its x, from 0 at the left to its last value at the right
+  function steps(series, x, y, box) {
+    const rises = series.x.map((at, i) => `H${x.at(at).toFixed(1)}V${y.at(series.mean[i]).toFixed(1)}`);
+    return el("path.centre", { d: `M${box.left} ${y.at(0).toFixed(1)}${rises.join("")}H${box.right}` });
   }
   function band(g, series, x, y) {
     if (!series.se) return;
@@ -174,9 +209,8 @@ tpo.chart = (() => {
     if (readout.hidden) return;
     const stop = plot.stops[Math.min(index, plot.stops.length - 1)];
     const px = plot.x.at(stop);
-    plot.cursor.append(el("line", { x1: px, x2: px, y1: MARGIN.top, y2: plot.height - MARGIN.bottom }));
-    const rows = plot.visible.map((s) => ({ s, i: s.x.indexOf(stop) })).filter(({ i }) => i >= 0)
-      .map(({ s, i }) => ({ s, value: centreOf(s, plot.view)[i], se: s.se && s.se[i] }))
+    plot.cursor.append(el("line", { x1: px, x2: px, y1: plot.box.top, y2: plot.box.bottom }));
+    const rows = plot.bright.map((s) => ({ s, value: valueAt(s, stop, plot), se: s.se && s.se[s.x.indexOf(stop)] }))
       .filter(({ value }) => usable(value)).sort((a, b) => b.value - a.value);
     for (const { s, value } of rows) {
       plot.cursor.append(el("circle", { class: s.style, cx: px, cy: plot.y.at(value), r: 3.5 }));
@@ -184,7 +218,9 @@ tpo.chart = (() => {
     fillReadout(readout, stop, rows, plot.view);
     const left = px > host.clientWidth / 2 ? px - readout.offsetWidth - 12 : px + 12;
     readout.style.left = `${Math.max(0, Math.min(left, host.clientWidth - readout.offsetWidth))}px`;
-    readout.style.top = `${plot.height + 2}px`; // below, so that it hides no line
+    // Below, so that it hides no line, where there is a page below
+    const below = host.closest("dialog") ? MARGIN.top : plot.box.height + 2;
+    readout.style.top = `${below}px`;
   }
   function fillReadout(readout, stop, rows, view) {
     const spread = view.centre === "median" ? () => "" : (se) => (usable(se) ? ` ± ${number(se, 2)}` : "");

@@ -41,6 +41,10 @@
     remember(next);
   });
 
+  const contents = document.getElementById("contents");
+  if (contents) tpo.contents.mount(contents);
+  tpo.contents.printing();
+
   const playground = document.getElementById("playground-body");
   if (playground) tpo.playground.mount(playground, presets);
   tpo.embed();

@@ -76,12 +76,12 @@ tpo.shapes = (() => {
   const lastOf = (seed) => seed.filter(usable).at(-1);
   function strip(svg, { title, series, y, hidden = new Set(), log }, width) {
     const shown = series.filter((s) => !hidden.has(s.key)).map((s) => ({
-      s, values: (s.seeds || []).map(lastOf).filter(usable).sort((a, b) => a - b) }));
+      s, values: (s.end && s.end.length ? s.end : (s.seeds || []).map(lastOf)).filter(usable).sort((a, b) => a - b) }));
     const row = 30;
     const height = Math.max(shown.length, 1) * row + 46;
     const spoken = shown.map(({ s, values }) =>
       `${s.label}: median ${number(median(values))} of ${values.length} seeds`).join(", ");
-    sized(svg, width, height, `${title}, last value of each seed. ${spoken}`);
+    sized(svg, width, height, `${title}, final value of each seed. ${spoken}`);
     if (!shown.length) return;
     const left = gutter(shown.map(({ s }) => s.label), width);
     const x = scale(shown.flatMap(({ values }) => values), {
@@ -93,7 +93,7 @@ tpo.shapes = (() => {
         el("text", { x: x.at(t), y: height - 26, "text-anchor": "middle" }, tickText(t)));
     }
     grid.append(el("text.label", { x: (left + width) / 2, y: height - 6, "text-anchor": "middle" },
-      `${y.label}, last value of each seed`));
+      `${y.label}, final value of each seed`));
     svg.append(grid, ...shown.map(({ s, values }, i) => stripRow(s, values, x, i * row + row / 2 + 2, left)));
   }
   function stripRow(series, values, x, middle, left) {

@@ -1,0 +1,245 @@
+"""The story of a study: its answer in a sentence, the panels that show it, the lines to look at first."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from tpo.reports.wording import number
+
+Study = Mapping[str, Any]
+Row = Mapping[str, Any]
+
+MANY = 8
+"""More lines than this are not all drawn in colour at first."""
+FIRST = ("tpo", "grpo", "ppo", "dg")
+"""The methods whose best line is highlighted among many."""
+TOLD = ("CE", "cross-entropy")
+"""Methods that are told the answer: a reference, in no ranking."""
+NAMED = 4
+"""A sentence names at most this many methods."""
+NEVER = float("inf")
+HELD_OUT = "final sampled accuracy %"
+"""The metric by which language models are ranked."""
+
+
+def answer(study: Study) -> list[str]:
+    """What was found, in one or two sentences of numbers; empty before any run has finished."""
+    rows = [r for r in (study.get("table") or {}).get("rows") or () if r.get("done") is not False]
+    if ranked := [row for row in rows if row.get("metric") == HELD_OUT and row.get("n")]:
+        return [_accuracies(ranked), *_speed(study)]
+    found = [_lowest_error(rows), _first_below(rows, study)]
+    told = [*(found[::-1] if _asks_speed(study) else found), _held(study), _agreed(rows)]
+    return [sentence for sentence in told if sentence]
+
+
+def _held(study: Study) -> str | None:
+    """The claims that hold, of a study without learning curves."""
+    if any(not panel.get("kind") for panel in study.get("panels") or ()):
+        return None
+    held = [str(v["claim"]) for v in study.get("verdicts") or () if v["status"] == "holds"]
+    return f"{'; '.join(held)}." if held else None
+
+
+def _agreed(rows: Sequence[Row]) -> str | None:
+    compared = [row["agreement"] for row in rows if row.get("agreement")]
+    agree = sum(verdict == "agrees" for verdict in compared)
+    return f"{agree} of {len(compared)} published numbers agree with ours." if compared else None
+
+
+def _asks_speed(study: Study) -> bool:
+    """Whether the first claim counts steps."""
+    claims = list(study.get("verdicts") or ())
+    return any(" steps (median" in str(claim.get("detail")) for claim in claims[:1])
+
+
+def _lowest_error(rows: Sequence[Row]) -> str | None:
+    values = {_place(row): row["last100"] for row in rows if row.get("last100") is not None}
+    groups = _contests(values)
+    if len(groups) == 1:
+        return f"Lowest mean final error: {_ranking(groups[0], lambda v: f'{number(v)}%')}."
+    return _wins(groups, "has the lowest mean final error")
+
+
+def _first_below(rows: Sequence[Row], study: Study) -> str | None:
+    threshold, unit = study.get("threshold"), str((study.get("x") or {}).get("label") or "step")
+    values = {
+        _place(row): _steps(row["steps_to_threshold"])
+        for row in rows
+        if row.get("steps_to_threshold") is not None
+    }
+    if threshold is None or not any(value < NEVER for value in values.values()):
+        return None
+    level = f"{number(100 * threshold)}% mean error"
+    groups = _contests(values)
+    if len(groups) == 1:
+        ranked = _ranking(groups[0], lambda v: f"after {number(v)}", f" {unit}s")
+        return f"First below {level}: {ranked}."
+    return _wins(groups, f"is first below {level}")
+
+
+def _steps(value: object) -> float:
+    return float(value) if isinstance(value, (int, float)) else NEVER
+
+
+Place = tuple[tuple[tuple[str, str], ...], str]
+
+
+def _place(row: Row) -> Place:
+    """The setting and the method of a row."""
+    setting = tuple((str(key), str(value)) for key, value in (row.get("coords") or {}).items())
+    return setting, inline(str(row.get("label") or row.get("method")))
+
+
+def _contests(values: Mapping[Place, float]) -> list[dict[str, float]]:
+    """Per setting, the value of each method; a study of one method compares the values of its last axis."""
+    known = {place: value for place, value in values.items() if place[1] not in TOLD}
+    if len({method for _, method in known}) == 1:
+        known = {
+            (setting[:-1], " = ".join(setting[-1])): value
+            for (setting, _), value in known.items()
+            if setting
+        }
+    groups: dict[tuple[tuple[str, str], ...], dict[str, float]] = {}
+    for (setting, name), value in known.items():
+        groups.setdefault(setting, {})[name] = value
+    return [group for group in groups.values() if len(group) > 1]
+
+
+def _ranking(values: Mapping[str, float], words: Callable[[float], str], unit: str = "") -> str:
+    """The best few in order, equal ones together; then who never got there, and how many more there are."""
+    tied: dict[float, list[str]] = {}
+    for name, value in sorted(values.items(), key=lambda item: item[1]):
+        tied.setdefault(value, []).append(name)
+    never = tied.pop(NEVER, [])
+    shown = [f"{_listed(names)} {words(value)}" for value, names in list(tied.items())[:NAMED]]
+    shown[0] += unit
+    rest = len(tied) - len(shown)
+    parts = [
+        ", then ".join(filter(None, [shown[0], _listed(shown[1:])])),
+        f"{rest} more" if rest > 0 else "",
+        f"{_listed(never) if len(never) <= NAMED else f'{len(never)} others'} never"
+        if never
+        else "",
+    ]
+    return "; ".join(part for part in parts if part)
+
+
+def _wins(groups: Sequence[Mapping[str, float]], does: str) -> str | None:
+    """In how many settings each method comes first; methods that tie for the first place both count."""
+    finite = [group for group in groups if min(group.values()) < NEVER]
+    if not finite:
+        return None
+    wins = Counter(
+        name for group in finite for name, value in group.items() if value == min(group.values())
+    )
+    (best, most), *others = wins.most_common()
+    rest = _listed([f"{name} in {count}" for name, count in others[: NAMED - 1]])
+    nobody = len(groups) - len(finite)
+    return (
+        f"{best} {does} in {most} of {len(groups)} settings"
+        + (f", {rest}" if rest else "")
+        + (f"; no method is in the other {nobody}" if nobody else "")
+        + "."
+    )
+
+
+def _accuracies(rows: Sequence[Row]) -> str:
+    ranked = sorted(rows, key=lambda row: -row["iqm"])
+    best = ranked[0]
+    rival = next((r for r in ranked if _family(r) != _family(best)), None)
+    second = f"; best with another objective: {_accuracy(rival)}" if rival else ""
+    return f"Highest final accuracy on held-out prompts: {_accuracy(best)}{second}."
+
+
+def _accuracy(row: Row) -> str:
+    low, high = row.get("iqm_low"), row.get("iqm_high")
+    ends = "" if low is None or high is None else f" [{number(low)}, {number(high)}]"
+    return f"{inline(str(row.get('label') or row['method']))} {number(row['iqm'])}%{ends}"
+
+
+def _family(series: Row) -> str:
+    """The objective, without its options."""
+    return str(series.get("method") or "").split(":")[0]
+
+
+def _speed(study: Study) -> list[str]:
+    """The fewest rollouts to the baseline's level, relative to the baseline."""
+    methods = [m for m in study.get("methods") or () if m.get("ratio") is not None]
+    baseline = next((m for m in methods if m["baseline"]), None)
+    others = [m for m in methods if not m["baseline"]]
+    if baseline is None or not others:
+        return []
+    best = min(others, key=lambda m: float(m["ratio"]))
+    return [
+        f"{inline(best['label'])} needs {number(best['ratio'])} times the rollouts of "
+        f"{inline(baseline['label'])} "
+        f"to reach {number(100 * best['threshold'])}%."
+    ]
+
+
+def inline(label: str) -> str:
+    """A label within a sentence: `TPO, 4 epochs, eta 0.5` -> `TPO (4 epochs, eta 0.5)`."""
+    name, *options = label.split(", ")
+    return f"{name} ({', '.join(options)})" if options else name
+
+
+def _listed(words: Sequence[str]) -> str:
+    """`a, b and c`"""
+    return " and ".join(filter(None, [", ".join(words[:-1]), *words[-1:]]))
+
+
+# ---- panels and lines ------------------------------------------------------------------------
+
+
+def main_panels(panels: Sequence[Mapping[str, Any]]) -> list[bool]:
+    """Which panels are shown at once: the sweep's bars, else the first measure and all that are no curves."""
+    sweeps = [_is_sweep(panel) for panel in panels]
+    if any(sweeps):
+        return sweeps
+    first = next((_measure(panel) for panel in panels if not panel.get("kind")), None)
+    return [bool(panel.get("kind")) or _measure(panel) == first for panel in panels]
+
+
+def _is_sweep(panel: Mapping[str, Any]) -> bool:
+    return panel.get("kind") == "bars" and bool((panel.get("x") or {}).get("label"))
+
+
+def _measure(panel: Mapping[str, Any]) -> str:
+    return str((panel.get("y") or {}).get("label"))
+
+
+def highlighted(study: Study) -> list[str]:
+    """The keys of the lines to draw in colour among many: the best two, and the best of `FIRST`; else none."""
+    curves = [panel for panel in study["panels"] if not panel.get("kind") and panel.get("series")]
+    if not curves or len({s["key"] for panel in curves for s in panel["series"]}) <= MANY:
+        return []
+    higher = "accuracy" in _measure(curves[0])
+    ranked = sorted(curves[0]["series"], key=lambda s: _end(s) * (-1 if higher else 1))
+    best = {family: next((s["key"] for s in ranked if _family(s) == family), None)
+            for family in FIRST}  # fmt: skip
+    return list(
+        dict.fromkeys(key for key in [*(s["key"] for s in ranked[:2]), *best.values()] if key)
+    )
+
+
+def _end(series: Mapping[str, Any]) -> float:
+    """The last known value of the mean, which orders lines; a line without one comes last."""
+    known = [v for v in series.get("mean") or () if v is not None]
+    return float(known[-1]) if known else float("inf")
+
+
+# ---- words that several studies share --------------------------------------------------------
+
+
+def sentences(text: str) -> list[str]:
+    """The sentences of a paragraph."""
+    return [s for s in re.split(r"(?<=[.?!])\s+(?=[A-ZΑ-Ω0-9])", text) if s]
+
+
+def common_sentences(texts: Iterable[str], least: int = 3) -> set[str]:
+    """The sentences that at least so many of the texts have."""
+    found = Counter(sentence for text in texts for sentence in dict.fromkeys(sentences(text)))
+    return {sentence for sentence, times in found.items() if times >= least}
