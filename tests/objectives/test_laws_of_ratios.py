@@ -167,3 +167,64 @@ def test_all_tokens_of_a_single_pair_leave_a_bias() -> None:
     wrong, right = stop_gradient("dapo")
     assert right > 0.01
     np.testing.assert_allclose(wrong, -right)
+
+
+@pytest.mark.parametrize("length", [30, 400, 5000])
+def test_adaptive_lambda_has_a_horizon_of_a_fixed_share_of_the_length(length: int) -> None:
+    """The weights λ^l of GAE sum to 1/(1 - λ) = alpha·length, seen as the advantage of residuals that are all 1."""
+    lam = tpo.objectives.length_adaptive_lambda(np.array([float(length)]), alpha=0.05)
+    ones = np.ones((1, 100 * length))
+    total = tpo.objectives.gae(ones, np.zeros_like(ones), lam=lam[:, None])[0, 0]
+    np.testing.assert_allclose(total, 0.05 * length, rtol=1e-6)
+
+
+def test_with_lambda_one_later_predictions_drop_out_of_the_advantage() -> None:
+    rewards = np.zeros((1, 40))
+    rewards[0, -1] = 1.0
+    values = RNG.normal(size=(1, 40))
+    np.testing.assert_allclose(tpo.objectives.gae(rewards, values, lam=1.0), 1 - values)
+
+
+def test_gspo_weighs_all_tokens_of_an_answer_alike_and_grpo_by_their_own_ratios() -> None:
+    old = -RNG.exponential(size=(1, 2, 6))
+    new = old + 0.1 * RNG.normal(size=old.shape)
+    groups = tpo.Groups(log_probs_old=old, scores=np.array([[1.0, 0.0]]))  # u = (1, -1)
+    u = np.array([1.0, -1.0])[:, None]
+    ratios = np.exp(new - old)[0]
+    mean_ratio = np.exp((new - old)[0].mean(-1, keepdims=True))
+    expected = {"grpo": ratios, "gspo": mean_ratio, "gspo_token": mean_ratio}
+    wide = {"clip_low": 0.9, "clip_high": 9.0}
+    for name, weight in expected.items():
+        objective = tpo.objective(name, **({"clip": 0.9, "beta": 0.0} if name == "grpo" else wide))
+        c = objective.coefficients(new, objective.prepare(groups))[0]
+        np.testing.assert_allclose(c, -weight * u / 12 * np.ones((2, 6)), atol=1e-12)
+
+
+def token_weight(name: str, ratio: float, advantage: float, **options: Any) -> float:
+    """w(r) = -dL/d log-prob over the advantage, of one token in a group of two with u = ±1."""
+    objective = tpo.objective(name, **options)
+    scores = np.array([[advantage, -advantage]])
+    groups = tpo.Groups(log_probs_old=np.zeros((1, 2, 1)), scores=scores)
+    x = np.log(np.array([[[ratio], [1.0]]]))
+    return float(-2 * objective.coefficients(x, objective.prepare(groups))[0, 0, 0] / advantage)
+
+
+@pytest.mark.parametrize("ratio", [0.1, 1.0, 1.7, 7.0])
+@pytest.mark.parametrize("advantage", [-1.0, 1.0])
+def test_gate_of_sapo_and_cap_of_cispo(ratio: float, advantage: float) -> None:
+    tau = 1.0 if advantage > 0 else 1.05
+    gate = 1 / np.cosh(tau * (ratio - 1) / 2) ** 2
+    np.testing.assert_allclose(token_weight("sapo", ratio, advantage), gate * ratio)
+    np.testing.assert_allclose(token_weight("cispo", ratio, advantage), min(ratio, 5.0))
+    verl = token_weight("cispo", ratio, advantage, floor=0.8, cap=1.2)
+    np.testing.assert_allclose(verl, min(max(ratio, 0.8), 1.2))
+
+
+@pytest.mark.parametrize("p", [0.01, 0.3, 0.99])
+def test_gate_of_dg(p: float) -> None:
+    """1/(1 + p) for a success and p/(1 + p) for a failure of probability p."""
+    dg = tpo.objective("dg", advantage="score")
+    log_probs = np.log(np.full((1, 2, 1), p))
+    groups = tpo.Groups(log_probs_old=log_probs, scores=np.array([[1.0, -1.0]]))
+    c = dg.coefficients(log_probs, dg.prepare(groups))[0, :, 0]
+    np.testing.assert_allclose(-2 * c, [1 / (1 + p), -p / (1 + p)])
