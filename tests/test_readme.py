@@ -132,9 +132,7 @@ def test_the_numbers_of_language_models_follow_from_the_evidence(task: str) -> N
     passed = f"**{solved.mean():.1f}**" if significant else f"{solved.mean():.1f}"
     assert row[2:4] == [f"{accuracy} ({low:.1f} to {high:.1f})", passed]
     assert row[5] == str(n)
-    table = (ROOT / "docs/research/llm-results.md").read_text(encoding="utf-8")
-    (line,) = [
-        x for x in table.splitlines() if x.startswith(f"| [{name.replace('_', chr(92) + '_')}]")
-    ]
+    table = (ROOT / "docs/research/comparisons/index.md").read_text(encoding="utf-8")
+    (line,) = [x for x in table.splitlines() if x.startswith("| ") and f"]({name}.md) |" in x]
     ratio = line.split("|")[7].strip()
     assert row[4].strip("*") == (ratio if ratio == "never" else f"{float(ratio):.2f}")

@@ -43,9 +43,8 @@ def test_a_committed_row_follows_from_its_seeds():
     last = 100 * np.array(cell["tracks"]["test_error"]["last"])
     mean, median = (f"{x:.3g}" for x in (last.mean(), np.median(last)))
     solved = f"{(last < 5).sum()} of {len(last)}"
-    (row,) = re.findall(
-        r"\| TPO \| final error % \| 2.9 \|.*", (DOCS / "research/results.md").read_text()
-    )
+    page = (DOCS / "research/studies/mnist.md").read_text()
+    (row,) = re.findall(r"\| TPO \| final error % \| 2.9 \|.*", page)
     assert f"| 2.9 | {mean} \\[" in row
     assert f" | {median} | " in row
     assert f" | {solved} | " in row
@@ -53,7 +52,7 @@ def test_a_committed_row_follows_from_its_seeds():
 
 def printed_command(name):
     """The command under a study's table on the committed page."""
-    text = (DOCS / "research/results.md").read_text()
+    text = (DOCS / f"research/studies/{name}.md").read_text()
     (line,) = re.findall(rf"^    (tpo run {name} --scale full.*)$", text, re.MULTILINE)
     return line.split()[1:]
 
@@ -78,8 +77,8 @@ def seeds_of(request, planned):
 
 
 def test_the_printed_commands_start_the_committed_runs():
-    page = (DOCS / "research/results.md").read_text()
     for result in publish.kept(DOCS):
+        page = (DOCS / f"research/studies/{result.study.name}.md").read_text()
         command = command_of(result)
         assert f"    {command}\n" in page
         runs = {(str(cell.coords), cell.method, cell.seeds) for cell in result.cells if cell.seeds}
@@ -117,4 +116,4 @@ def test_the_distances_of_the_staleness_protocols_are_those_of_the_evidence():
         far.setdefault(cell["coords"]["protocol"], []).append(abs(np.log(ours / said)))
     order = sorted((float(np.mean(values)), name) for name, values in far.items())
     words = ", ".join(f"{name} {distance:.3f}" for distance, name in order)
-    assert words in (DOCS / "evidence" / "notes.md").read_text()
+    assert words in (DOCS / "evidence/staleness_protocols.md").read_text()

@@ -36,4 +36,10 @@ def test_a_claim_in_words():
     assert readable_text(claim) == (
         "TPO (4 epochs, eta 0.5) ends with a lower error than GRPO (1 epoch) (n = 3); GRPO is level"
     )
+    assert readable_text("TPO, optimiser muon_fading 2.57% against TPO, epochs 1 8%") == (
+        "TPO (Muon with fading steps) 2.57% against TPO (1 epoch) 8%"
+    )
+    assert readable_text("GRPO no KL 5%, PG (IS) 4%") == (
+        "GRPO without KL 5%, PG with importance sampling 4%"
+    )
     assert readable_text("error = 5%, V = 2") == "error = 5%, V = 2"

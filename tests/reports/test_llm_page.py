@@ -1,12 +1,12 @@
-"""docs/research/llm-results.md, made of kept comparisons of language models."""
+"""Pages of kept comparisons of language models, and their index."""
 
-import re
+import functools
 
 import numpy as np
 import pytest
 
 from tpo.reports import comparisons
-from tpo.reports.markdown import llm_page, results_page
+from tpo.reports.markdown import comparison_index, comparison_page, front_page, notes, sections
 
 
 def test_comparisons_of_language_models_are_beside_the_published_numbers(tmp_path):
@@ -24,7 +24,7 @@ def test_comparisons_of_language_models_are_beside_the_published_numbers(tmp_pat
     path = comparisons.keep(tmp_path, made, "math")
     assert path.name == "math.json"
     assert "somewhere" not in path.read_text()
-    *_, models = results_page.sections([], {}, comparisons.read(tmp_path).values())
+    *_, models = sections.sections([], {}, comparisons.read(tmp_path).values())
     assert models["progress"] == {"cells_done": 2, "cells": 6}
     found = {(row["method"], row["metric"]): row for row in models["table"]["rows"][:2]}
     assert found["TPO", "final accuracy %"]["agreement"] == "agrees"
@@ -32,44 +32,81 @@ def test_comparisons_of_language_models_are_beside_the_published_numbers(tmp_pat
     assert {row["agreement"] for row in models["table"]["rows"][2:]} == {"not run"}
 
 
-def test_without_a_comparison_the_page_says_so():
-    assert "There is no comparison yet" in llm_page.page({}, {})
-    with pytest.raises(ValueError, match=r"remarks on toys, expected .* in the evidence \(none\)"):
-        llm_page.page({}, {"toys": "Fast."})
+def test_without_a_comparison_the_index_says_so():
+    assert "There is no comparison yet" in comparison_index.index({}, {}, [])
 
 
-def test_comparisons_are_in_the_order_of_their_notes_and_only_pairs_are_in_the_overview():
-    row = {"method": "grpo", "metric": "final sampled accuracy %", "mean": 20.0, "n": 3, "iqm_low": None, "iqm_high": None}  # fmt: skip
-    timed = {"label": "GRPO", "method": "grpo", "threshold": None, "rollouts": None, "ratio": None, "baseline": True, "reached": 0, "seeds": 3}  # fmt: skip
-    alone = {"title": "m on toy:sort", "about": "", "methods": [timed], "table": {"rows": [row]}, "verdicts": [],
-             "settings": {}, "provenance": {}, "command": "", "cost": {"seconds": 1.0, "device": "cpu"},
-             "progress": {"cells_done": 3, "cells": 3}}  # fmt: skip
-    text = llm_page.page({"a": alone, "b": alone, "c": alone}, {"c": "Slow.", "a": "Fast."})
-    assert re.findall(r"(?m)^## (\w+):", text) == ["c", "a", "b"]
-    assert llm_page.OVERVIEW not in text
-
-
-def test_the_overview_has_the_tpo_of_highest_final_accuracy():
-    ends = {"tpo": 20.0, "tpo:eta=0.5": 40.0, "lpo": 90.0, "grpo": 30.0}
+def compared(ends, baseline="grpo", seeds=3):
+    """A comparison of methods whose seeds end at these accuracies."""
     rows = [
-        {"method": name, "metric": "final sampled accuracy %", "mean": x, "n": 3, "iqm_low": None, "iqm_high": None}
+        {"method": name, "metric": "final sampled accuracy %", "mean": float(np.mean(x)), "n": len(x), "values": x,
+         "iqm_low": None, "iqm_high": None}
         for name, x in ends.items()
     ]  # fmt: skip
     methods = [
-        {"label": name.upper(), "method": name, "threshold": 0.3, "rollouts": None, "ratio": None, "baseline": name == "grpo", "reached": 0, "seeds": 3}
+        {"label": name.upper(), "method": name, "threshold": 0.3, "rollouts": None, "ratio": None,
+         "baseline": name == baseline, "reached": 0, "seeds": seeds}
         for name in ends
     ]  # fmt: skip
-    found = {"title": "m on toy:sort", "about": "", "methods": methods, "table": {"rows": rows}, "verdicts": [],
-             "settings": {}, "provenance": {}, "command": "", "cost": {"seconds": 1.0, "device": "cpu"},
-             "progress": {"cells_done": 12, "cells": 12}, "panels": []}  # fmt: skip
-    line = "| [a](#a-m-on-toysort) | 3 | TPO:ETA=0.5 | GRPO | {} | {} | {} | 40 | 30 | – | – |"
-    assert line.format("–", "–", "–") in llm_page.page({"a": found}, {})
-    curves = {"grpo": [0.0, 0.1, 0.3], "tpo:eta=0.5": [0.0, 0.2, 0.28], "tpo": [0.0, 0.3, 0.3]}
+    return {"title": "m on toy:sort", "about": "", "methods": methods, "table": {"rows": rows}, "verdicts": [],
+            "settings": {}, "provenance": {}, "command": "", "cost": {"seconds": 1.0, "device": "cpu"},
+            "progress": {"cells_done": 3, "cells": 3}, "panels": []}  # fmt: skip
+
+
+def test_a_comparison_without_a_pair_is_in_the_index_without_numbers():
+    alone = {"a": compared({"grpo": [20.0] * 3})}
+    text = comparison_index.index(alone, {}, [notes.Group("All", "", ("a",))])
+    assert "| [a: m on toy:sort](a.md) |  | – | – | – | – | – |" in text
+    assert "Both sides" not in comparison_page.page("a", alone["a"], notes.Note())
+
+
+def test_a_page_opens_with_its_question_and_the_best_of_both_sides():
+    found = compared(
+        {
+            "tpo": [20.0] * 3,
+            "tpo:eta=0.5": [39.0, 40.0, 41.0],
+            "lpo": [90.0] * 3,
+            "grpo": [30.0] * 3,
+        }
+    )
+    note = notes.Note("Sorting", "Who sorts?", "TPO.", "Fast.")
+    text = comparison_page.page("a", found, note)
+    assert text.startswith(
+        "# Sorting\n\n**Question.** Who sorts?\n\n**Answer.** TPO.\n\n|  | setting |"
+    )
+    # 10 ± t(0.975; 2) · 1 / sqrt(3) = 10 ± 4.303 · 0.577
+    gap = "**10.0** (7.5 to 12.5)"
+    assert "| TPO | TPO, eta 0.5 | 40 | – | – | – |" in text
+    assert f"| TPO - GRPO |  | {gap} |  |  |  |" in text
+    index = comparison_index.index({"a": found}, {"a": note}, [notes.Group("All", "", ("a",))])
+    assert f"| [Sorting](a.md) | *Who sorts?* TPO. | 3 | 40 | 30 | {gap} | – |" in index
+
+
+def test_relative_rollouts_are_read_from_the_mean_curves():
+    curves = {"grpo": [0.0, 0.1, 0.3], "tpo": [0.0, 0.2, 0.28]}
+    found = compared({"tpo": [28.0] * 3, "grpo": [30.0] * 3})
     series = [{"method": name, "x": [0, 10, 20], "mean": y} for name, y in curves.items()]
     found["panels"] = [{"coords": {"measure": "sampled"}, "series": series}]
-    assert line.format("0.6", "1.01", "never") in llm_page.page({"a": found}, {})
+    assert "| TPO | TPO | 28 | 0.6 | 1.01 | never |" in comparison_page.page(
+        "a", found, notes.Note()
+    )
     curves["grpo"][-1] = 0.0  # no goal where GRPO does not gain
-    assert line.format("–", "–", "–") in llm_page.page({"a": found}, {})
+    assert "| TPO | TPO | 28 | – | – | – |" in comparison_page.page("a", found, notes.Note())
+
+
+def test_the_front_page_has_numbers_of_the_evidence_or_fails():
+    known = {"a": compared({"tpo": [28.0, 30.0], "grpo": [20.0, 20.0]})}
+    fill = functools.partial(front_page.page, found=[], compared=known, titles={"a": "Sums"})
+    assert fill("{{final a; tpo}}, {{significant}}") == "29.0, 0 of 1"
+    assert fill("{{gap a; grpo; tpo}}") == "-9.0 (-21.7 to 3.7)"  # ± 12.706 · 1
+    for wrong in (
+        "{{final a; lpo}}",
+        "{{final b; tpo}}",
+        "{{lab terminal; H=7; TPO}}",
+        "{{mean a}}",
+    ):
+        with pytest.raises(ValueError, match=f"{wrong[:8]}.* has no number in the evidence"):
+            fill(wrong)
 
 
 def test_a_comparison_with_former_names_of_options_is_shown_with_current_ones(tmp_path):

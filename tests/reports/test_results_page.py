@@ -1,4 +1,4 @@
-"""docs/research/results.md and the README's section, made of evidence."""
+"""Pages of studies, the notes on them and the README's section, made of evidence."""
 
 import re
 
@@ -8,6 +8,7 @@ from support.kept_runs import call, page_of
 from tpo.lab import studies
 from tpo.reports import publish
 from tpo.reports.gather import gather
+from tpo.reports.markdown import notes, sections, study_page
 
 
 def published_cells(page):
@@ -27,27 +28,56 @@ def test_every_published_number_is_on_the_page_once(results, kept):
         p.value.replace("<", "&lt;").replace(">", "&gt;") for p in studies.published_numbers()
     ]
     assert sorted(published_cells(page)) == sorted(expected)
-    assert f"**{len(expected)} published numbers.**" in page
     assert len(expected) == 206
 
 
 def test_what_was_not_run_says_so():
     page = page_of([])
-    assert "0 have been run" in page
+    assert "0 have been run" in study_page.tally(sections.sections([], {}))
+    assert "Published numbers (Table 3, Fig. 8), 40 in all: 40 not run." in page
     assert "| 7 | prompt | TPO | final error % | 6.9 | not run |" in page
     assert "    tpo run terminal --scale full" in page
 
 
-def test_notes_are_in_their_section_and_a_wrong_name_is_an_error(tmp_path):
-    path = tmp_path / "notes.md"
-    path.write_text("# Notes\n\n## terminal\n\nSeeds are bimodal.\n\n## vocab\n\nFine.\n")
-    notes = publish.notes(path)
-    assert notes == {"terminal": "Seeds are bimodal.", "vocab": "Fine."}
-    page = page_of([], notes)
-    own = page[page.index("## Terminal reward") : page.index("## Without the anchor")]
-    assert "Seeds are bimodal." in own
-    with pytest.raises(ValueError, match="has remarks on termnal, expected names of studies"):
-        page_of([], {"termnal": "x"})
+NOTE = """# Long answers
+
+Question: Who learns?
+
+Answer: TPO,
+mostly.
+
+Seeds are bimodal, as in `vocab` (`docs/research/lab-notes.md`).
+"""
+
+
+def test_a_note_is_on_its_page_and_a_wrong_name_is_an_error(tmp_path):
+    (tmp_path / "terminal.md").write_text(NOTE)
+    (tmp_path / "vocab.md").write_text("Fine.\n")
+    (tmp_path / "index.md").write_text("# Order\n\n## First\n\n- vocab\n")
+    written = notes.notes(tmp_path)
+    assert written["terminal"].answer == "TPO, mostly."
+    assert written["vocab"] == notes.Note(remarks="Fine.")
+    page = page_of([], written)
+    own = page[page.index("# Long answers") : page.index("# Without the anchor")]
+    assert "**Question.** Who learns?\n\n**Answer.** TPO, mostly." in own
+    assert "as in [`vocab`](vocab.md) ([lab notes](../lab-notes.md))." in own
+    with pytest.raises(ValueError, match="termnal is not in the evidence"):
+        page_of([], {"termnal": notes.Note(remarks="x")})
+
+
+def test_an_index_lists_groups_then_the_rest(tmp_path):
+    path = tmp_path / "index.md"
+    path.write_text("# Order\n\n## First\n\nWhy.\n\n- b\n")
+    assert notes.groups(path, ["a", "b"]) == [
+        notes.Group("First", "Why.", ("b",)),
+        notes.Group("Others", "", ("a",)),
+    ]
+    with pytest.raises(ValueError, match="b is not in the evidence, expected a"):
+        notes.groups(path, ["a"])
+    found = sections.sections([], {})
+    page = study_page.index(found, [notes.Group("First", "Why.", ("vocab",))])
+    assert "## First\n\nWhy.\n\n| study |" in page
+    assert "| [Vocabulary size](vocab.md) |  | 0 of 16 | – | Table 1, Fig. 6 |" in page
 
 
 def test_a_smaller_number_of_seeds_is_noted(kept):
@@ -66,5 +96,5 @@ def test_the_readme_section_is_replaced_and_the_rest_left_alone(tmp_path, kept):
     assert text.endswith(f"{publish.END}\nafter\n")
     assert "A line before." not in text
     assert call("--check", "--docs", str(docs)) == 0
-    (docs / "research/results.md").write_text("something else")
+    (docs / "research/studies/talk.md").write_text("something else")
     assert call("--check", "--docs", str(docs)) == 1

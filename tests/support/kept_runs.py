@@ -5,7 +5,7 @@ import argparse
 from tpo.cli import evidence as command
 from tpo.lab import studies
 from tpo.lab.execution.runner import Request, run
-from tpo.reports.markdown import results_page
+from tpo.reports.markdown import sections, study_page
 
 
 def tabular(folder, seeds=4, methods=(), watch=None):
@@ -14,7 +14,8 @@ def tabular(folder, seeds=4, methods=(), watch=None):
 
 
 def page_of(results, notes=None):
-    return results_page.page(results_page.sections(results, notes or {}))
+    """The pages of all studies, one after another."""
+    return "\n".join(map(study_page.page, sections.sections(results, notes or {})))
 
 
 def call(*words):

@@ -13,8 +13,8 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "evidence",
         help="add finished runs to docs/evidence and generate the results pages",
         description="Adds the finished runs of each DIR to DOCS/evidence, then generates "
-        "DOCS/research/results.md, DOCS/research/llm-results.md, DOCS/figures and the results section of "
-        "the README from it. Without DIR it only generates. If a run is in several places, "
+        "the pages of DOCS/research, DOCS/figures and the results section of the README from it. "
+        "Without DIR it only generates. If a run is in several places, "
         "the one with more seeds is kept; with equal seeds, the one of the last DIR. A comparison "
         "of language models gets the name of its folder, and replaces an earlier one of that name.",
     )

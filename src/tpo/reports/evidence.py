@@ -107,8 +107,7 @@ def _study_result(path: Path) -> StudyResult:
     if isinstance(found, Mapping) and "tuning" in found:
         raise ValueError(
             f"{path} is a comparison of language models, which tpo evidence shows in "
-            "docs/research/llm-results.md: "
-            "give tpo report the folder that tpo train --compare wrote"
+            "docs/research/comparisons: give tpo report the folder that tpo train --compare wrote"
         )
     if isinstance(found, Mapping) and {"model", "task"} <= set(found):
         raise ValueError(

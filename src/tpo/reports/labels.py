@@ -42,6 +42,8 @@ PHRASES: Mapping[str, Mapping[str, str]] = {
 
 _VALUE = r"[\w.+-]*\w"
 _OPTIONS = re.compile(rf"((?:[:, ] ?\w+={_VALUE})+)")
+_LAB_OPTIONS = re.compile(r"((?:, (?:epochs|optimiser) \w+)+)")
+_NAMED = re.compile("|".join(rf"\b{re.escape(name)}(?!\w)" for name in NAMES))
 _OPTION = re.compile(r"(\w+)(=| )(\S+)")
 
 
@@ -56,9 +58,11 @@ def readable_text(text: str) -> str:
     """Prose with methods in it: `TPO epochs=4 ends lower` -> `TPO (4 epochs) ends lower`."""
 
     def words(found: re.Match[str]) -> str:
-        return f" ({', '.join(_words(option) for option in _split(found[1]))})"
+        options = _split(found[1]) or found[1].split(", ")[1:]
+        return f" ({', '.join(map(_words, options))})"
 
-    return _OPTIONS.sub(words, text)
+    named = _NAMED.sub(lambda found: NAMES[found[0]], text)
+    return _LAB_OPTIONS.sub(words, _OPTIONS.sub(words, named))
 
 
 def _parts(label: str) -> list[str]:
@@ -77,17 +81,17 @@ def _words(option: str) -> str:
     found = _OPTION.fullmatch(option)
     if not found or (found[2] == " " and found[1] not in PHRASES):
         return option
-    key, value = found[1], _number(found[3])
+    key, value = found[1], value_words(found[3])
     known = {"": f"{key.replace('_', ' ')} {{}}", **PHRASES.get(key, {})}
     return known.get(value.lower(), known[""]).format(value.replace("_", " "))
 
 
-def _number(value: str) -> str:
+def value_words(value: object) -> str:
     """`1.2e-05` -> `1.2e-5`, `0.0002` -> `2e-4`, `2.0` -> `2`; other text stays."""
     try:
-        number = float(value)
+        number = float(str(value))
     except ValueError:
-        return value
+        return str(value)
     if number and abs(number) < 1e-3:
         digits, power = f"{number:.6e}".split("e")
         return f"{float(digits):g}e{int(power)}"

@@ -1,16 +1,19 @@
-"""The files that are generated from the evidence: results.md, llm-results.md, figures, the README's section."""
+"""The files that are generated from the evidence: the pages of docs/research, figures, the README's section."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from tpo.reports import comparisons, evidence
 from tpo.reports.gather import gather
 from tpo.reports.load import StudyResult
-from tpo.reports.markdown import llm_page
-from tpo.reports.markdown.results_page import highlights, page, sections
+from tpo.reports.markdown import comparison_index, comparison_page, front_page, study_page
+from tpo.reports.markdown.notes import Note, check, groups, linked, notes
+from tpo.reports.markdown.readme import highlights
+from tpo.reports.markdown.sections import Section, sections
 from tpo.reports.svg import llm_figure
 from tpo.reports.svg.figures import figure
 from tpo.storage.files import write_text
@@ -27,19 +30,49 @@ def made(docs: Path, results: Sequence[StudyResult]) -> dict[Path, str]:
     """Every generated file, with its text."""
     folder = folder_of(docs)
     compared = comparisons.read(folder)
-    found = sections(results, notes(folder / "notes.md"), compared.values())
-    remarks = notes(folder / "llm-notes.md")
-    texts = {
-        docs / "research/results.md": page(found),
-        docs / "research/llm-results.md": llm_page.page(compared, remarks),
-    }
-    for name, summary in compared.items():
-        texts[docs / "figures" / llm_page.figure_file(name)] = llm_figure.figure(summary).svg()
+    found = sections(results, notes(folder), compared.values())
+    texts = {**_studies(docs, found), **_comparisons(docs, compared)}
     for result in results:
         texts[docs / "figures" / f"{result.study.name}.svg"] = figure(result).svg()
+    template = folder / "research/index.md"
+    if template.is_file():
+        text = template.read_text(encoding="utf-8")
+        texts[docs / "research/index.md"] = front_page.page(text, found, compared, _planned(folder))
     readme = docs.parent / "README.md"
     if readme.is_file() and BEGIN in (text := readme.read_text(encoding="utf-8")):
         texts[readme] = _replaced(readme, text, highlights(found))
+    return texts
+
+
+def _planned(folder: Path) -> dict[str, str]:
+    """The titles of the first group of comparisons, which were planned before they were run."""
+    written = notes(folder / "llm")
+    first, *_ = groups(folder / "llm/index.md", written)
+    return {name: written[name].title for name in first.names}
+
+
+def _studies(docs: Path, found: Sequence[Section]) -> dict[Path, str]:
+    """A page per study, and their index."""
+    folder = docs / "research/studies"
+    ordered = groups(folder_of(docs) / "index.md", [one["name"] for one in found])
+    pages = {folder / f"{one['name']}.md": study_page.page(one) for one in found}
+    return {folder / "index.md": study_page.index(found, ordered), **pages}
+
+
+def _comparisons(docs: Path, compared: Mapping[str, Any]) -> dict[Path, str]:
+    """A page and a figure per comparison of language models, and their index."""
+    folder, kept = docs / "research/comparisons", folder_of(docs) / "llm"
+    written = notes(kept)
+    check(f"notes in {kept}", written, compared)
+    places = {name: f"{name}.md" for name in compared}
+    index = comparison_index.index(compared, written, groups(kept / "index.md", compared))
+    texts = {folder / "index.md": index}
+    for name, summary in compared.items():
+        note = written.get(name, Note())
+        note = replace(note, remarks=linked(note.remarks, name, places))
+        texts[folder / f"{name}.md"] = comparison_page.page(name, summary, note)
+        drawn = llm_figure.figure(summary, note.title).svg()
+        texts[docs / "figures" / comparison_page.figure_file(name)] = drawn
     return texts
 
 
@@ -71,14 +104,6 @@ def kept(docs: Path) -> list[StudyResult]:
             "tpo evidence results/full"
         )
     return gather([folder])
-
-
-def notes(path: Path) -> dict[str, str]:
-    """Remarks by study or comparison: the paragraphs under each `## NAME` of a file; none without the file."""
-    if not path.is_file():
-        return {}
-    _, *pieces = re.split(r"^## (\S+)\s*$", path.read_text(encoding="utf-8"), flags=re.MULTILINE)
-    return {name: text.strip() for name, text in zip(pieces[::2], pieces[1::2], strict=True)}
 
 
 def _replaced(readme: Path, text: str, section: str) -> str:

@@ -1,4 +1,4 @@
-"""Runs of earlier versions: what their options were, and the commands of docs/research/llm-results.md run them again."""
+"""Runs of earlier versions: what their options were, and the commands of docs/research/comparisons run them again."""
 
 import json
 import shlex

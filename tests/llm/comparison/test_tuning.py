@@ -11,6 +11,7 @@ import pytest
 pytest.importorskip("trl")
 
 from comparison_runs import comparison_flags, read_result, write_complete_run
+from tpo.reports.markdown.llm_page import page
 
 from tpo.cli import main
 from tpo.cli.train_summary import tuning_lines
@@ -21,7 +22,6 @@ from tpo.llm.comparison.time_to_goal import time_to_goal
 from tpo.llm.comparison.tuning import Tuning
 from tpo.llm.comparison.tuning_results import choose_value, tuned_methods, tuning_runs
 from tpo.llm.runs.recipe import Recipe
-from tpo.reports.markdown.llm_page import page
 from tpo.storage.files import write_json
 
 
@@ -170,12 +170,13 @@ def _is_published(place: Path) -> None:
     """The comparison as a page of the documentation, with its figure."""
     docs = place / "docs"
     assert main(["evidence", str(place / "both"), f"--docs={docs}"]) == 0
-    (docs / "evidence/llm-notes.md").write_text("## both\n\nA model of two layers.\n")
+    (docs / "evidence/llm/both.md").write_text("# Two layers\n\nA model of two layers.\n")
     assert main(["evidence", f"--docs={docs}", "--check"]) == 1
     assert main(["evidence", f"--docs={docs}"]) == 0
     assert main(["evidence", f"--docs={docs}", "--check"]) == 0
-    page = (docs / "research/llm-results.md").read_text()
-    assert "## both: model on task.jsonl" in page
+    page = (docs / "research/comparisons/both.md").read_text()
+    assert "# Two layers\n" in page
+    assert "model on task.jsonl" in page
     assert re.search(r"^\| method \| sampled % \| greedy % \| pass@4 % \|", page, re.M)
     assert re.search(r"^\| TPO \| \S+ \\\[\S+, \S+\\\] \|", page, re.M)
     assert page.count(" ★ |") == 2  # a value each

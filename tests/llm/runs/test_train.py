@@ -83,8 +83,8 @@ def test_compare_writes_what_the_report_reads(
     assert (place / "again.md").read_text() == (place / "both/report.md").read_text()
     docs = place / "docs"
     assert main(["evidence", str(place / "both"), f"--docs={docs}"]) == 0
-    results = (docs / "research/llm-results.md").read_text()
-    assert "## both: model on task.jsonl" in results
+    results = (docs / "research/comparisons/both.md").read_text()
+    assert "# both: model on task.jsonl" in results
     assert str(place) not in results
     assert main(["evidence", "--check", f"--docs={docs}"]) == 0
     assert main([*command, "--resume", "--batches=3"]) == 2

@@ -102,6 +102,11 @@ def anchor(title: str) -> str:
     return kept.replace(" ", "-")
 
 
+def toctree(names: Sequence[str]) -> str:
+    """The pages of a folder, for Sphinx; readers of the file itself have the links above."""
+    return "\n".join(["```{toctree}", ":hidden:", "", *names, "```"])
+
+
 def code(command: str) -> str:
     """A command on a line of its own."""
     return f"    {' '.join(command.split())}" if command else ""

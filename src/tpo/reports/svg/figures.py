@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,6 +13,7 @@ import numpy as np
 from tpo.lab.studies.published import Published, published_numbers
 from tpo.lab.studies.study import Measure
 from tpo.reports import exact_views
+from tpo.reports.labels import readable
 from tpo.reports.load import CellResult, StudyResult
 from tpo.reports.panels import grouped, label_of, named
 from tpo.reports.styles import css_classes, slug
@@ -44,6 +45,11 @@ def _css_classes(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
     listed = list(dict.fromkeys(pairs))
     found = css_classes(listed)
     return {label: found[label] for _, label in listed}
+
+
+def _legend(classes: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Every label in words, with its CSS classes."""
+    return [(readable(label), style) for label, style in classes.items()]
 
 
 def _published(result: StudyResult, cell: CellResult) -> list[Published]:
@@ -90,7 +96,7 @@ def _curves(result: StudyResult) -> Figure:
     columns = _columns(len(panels))
     what = study.measures[0].label if len(study.measures) == 1 else "curves"
     note = f"{what.capitalize()}: {SHOWN}"
-    return Figure(study.title, panels, list(colours.items()), columns, note=note)
+    return Figure(study.title, panels, _legend(colours), columns, note=note)
 
 
 def _rows(
@@ -174,7 +180,7 @@ def _sweep(result: StudyResult) -> Figure:
     y = Axis(measure.label, measure.log, percent=True)
     panel = Panel("", Axis(study.sweep, names=[str(v) for v in values]), y, marks)
     note = "Mean over seeds at the last point, ± one standard error"
-    return Figure(study.title, [panel], list(colours.items()), note=note)
+    return Figure(study.title, [panel], _legend(colours), note=note)
 
 
 def _ranking(result: StudyResult) -> Figure:
@@ -189,7 +195,7 @@ def _ranking(result: StudyResult) -> Figure:
         marks.append(Mark("strip", style, end.tolist(), [float(i)] * len(end)))
         marks.append(Mark("hollow", style, [float(end.mean())], [float(i)]))
     x = Axis("error over the last 100 episodes", log=True, percent=True)
-    panel = Panel("", x, Axis("", names=[cell.label for cell in cells]), marks)
+    panel = Panel("", x, Axis("", names=[readable(cell.label) for cell in cells]), marks)
     note = "A point per seed, a diamond for their mean; the paper has no such comparison"
     return Figure(result.study.title, [panel], [], height=70 + 17 * len(cells), note=note)
 
@@ -214,7 +220,7 @@ def _bars(result: StudyResult) -> Figure:
             for s in panel["series"]
         ]
         panels.append(Panel(panel["title"], Axis("", names=names), Axis(""), marks))
-    return Figure(result.study.title, panels, list(colours.items()), columns=2)
+    return Figure(result.study.title, panels, _legend(colours), columns=2)
 
 
 def _floats(values: Sequence[float | None]) -> list[float]:

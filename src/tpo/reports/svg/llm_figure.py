@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from tpo.reports.labels import readable
 from tpo.reports.styles import css_classes
 from tpo.reports.svg.axes import Axis
 from tpo.reports.svg.draw import Figure, Mark, Panel
@@ -19,8 +20,8 @@ LINES = 10
 Series = Mapping[str, Any]
 
 
-def figure(summary: Mapping[str, Any]) -> Figure:
-    """Accuracy, entropy and KL against rollouts."""
+def figure(summary: Mapping[str, Any], title: str = "") -> Figure:
+    """Accuracy, entropy and KL against rollouts; `title` replaces the comparison's own."""
     known = {panel["coords"]["measure"]: panel for panel in summary["panels"]}
     chosen = [known[name] for name in DRAWN if name in known]
     methods = {s["method"]: s["label"] for panel in chosen for s in panel["series"]}
@@ -48,8 +49,10 @@ def figure(summary: Mapping[str, Any]) -> Figure:
     )
     if len(shown) < len(methods):
         note = f"Each method at its best learning rate; the table has the others. {note}"
-    legend = [(label, colours[label]) for label in shown.values()]
-    return Figure(summary["title"], panels, legend, columns=3 if len(panels) == 3 else 2, note=note)
+    legend = [(readable(label), colours[label]) for label in shown.values()]
+    return Figure(
+        title or summary["title"], panels, legend, columns=3 if len(panels) == 3 else 2, note=note
+    )
 
 
 def _best_rates(sampled: Sequence[Series]) -> set[str]:

@@ -1,0 +1,127 @@
+"""docs/research/index.md: a template in which every number of the evidence is a placeholder.
+
+A placeholder is `{{kind argument; argument; ...}}`:
+
+    {{agree}} {{lower}} {{higher}} {{run}}        published numbers by verdict, and how many were run
+    {{claims holds}}                              claims with this status
+    {{lab STUDY; H=10, matching=prompt; METHOD}}  our value of the published metric, with its interval
+    {{end STUDY; V=2; METHOD}}                    the final error in percent, its mean over seeds
+    {{seeds STUDY; V=2; METHOD}}
+    {{final NAME; tpo:epochs=4; METRIC}}          a comparison: the mean over seeds, one decimal
+    {{gap NAME; tpo:epochs=4; grpo; METRIC}}      the difference of two settings, with its interval
+    {{pairs}}                                     a table of the planned comparisons, best TPO beside best GRPO
+    {{significant}}                               in how many of these the difference in accuracy excludes 0
+
+METRIC is "final sampled accuracy %" where it is left out. An empty point of the grid is `-`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from tpo.reports.labels import readable
+from tpo.reports.markdown import report_page
+from tpo.reports.markdown.headline import SAMPLED, Pair, Summary, by_metric
+from tpo.reports.markdown.sections import NOT_RUN, Section, at
+from tpo.reports.markdown.study_page import counts
+from tpo.reports.tables import AGREES, HIGHER, LOWER
+from tpo.reports.wording import number
+
+_PLACEHOLDER = re.compile(r"\{\{(\w+) ?([^{}]*)\}\}")
+
+
+def page(
+    template: str,
+    found: Sequence[Section],
+    compared: Mapping[str, Summary],
+    titles: Mapping[str, str],
+) -> str:
+    """The template with its numbers; a placeholder without evidence is an error that names it.
+
+    titles: of the planned comparisons, by name, in order.
+    """
+    kinds = {**_of_studies(found), **_of_comparisons(compared, titles)}
+
+    def value(match: re.Match[str]) -> str:
+        try:
+            return kinds[match[1]](*(word.strip() for word in match[2].split(";") if word.strip()))
+        except (KeyError, TypeError, ValueError, StopIteration) as error:
+            raise ValueError(f"{match[0]} has no number in the evidence: {error!r}") from error
+
+    return _PLACEHOLDER.sub(value, template)
+
+
+def _of_studies(found: Sequence[Section]) -> dict[str, Callable[..., str]]:
+    """The placeholders on studies."""
+    known = {one["name"]: one for one in found}
+    total = sum((counts(one) for one in found), Counter())
+    statuses = Counter(verdict["status"] for one in found for verdict in one["verdicts"])
+
+    def row(study: str, where: str, method: str) -> Mapping[str, Any]:
+        pairs = (pair.split("=") for pair in where.split(",") if "=" in pair)
+        coords = {key.strip(): value.strip() for key, value in pairs}
+        return next(row for row in at(known[study], coords) if row["method"] == method)
+
+    def with_interval(study: str, where: str, method: str) -> str:
+        one = row(study, where, method)
+        return f"{number(one['ours'])} ({number(one['low'])} to {number(one['high'])})"
+
+    return {
+        "agree": lambda: str(total[AGREES]),
+        "lower": lambda: str(total[LOWER]),
+        "higher": lambda: str(total[HIGHER]),
+        "run": lambda: str(total.total() - total[NOT_RUN]),
+        "claims": lambda status: str(statuses[status]),
+        "lab": with_interval,
+        "end": lambda *place: number(row(*place)["mean"]),
+        "solved": lambda *place: f"{row(*place)['solved']} of {row(*place)['n']}",
+        "seeds": lambda *place: str(row(*place)["n"]),
+    }
+
+
+def _of_comparisons(
+    compared: Mapping[str, Summary], titles: Mapping[str, str]
+) -> dict[str, Callable[..., str]]:
+    """The placeholders on comparisons of language models."""
+
+    def final(name: str, method: str, metric: str = SAMPLED) -> str:
+        return f"{by_metric(compared[name])[metric][method]['mean']:.1f}"
+
+    def gap(name: str, tpo: str, grpo: str, metric: str = SAMPLED) -> str:
+        known = by_metric(compared[name])[metric]
+        return Pair(compared[name], known[tpo]["method"], known[grpo]["method"]).gap(metric)
+
+    return {
+        "final": final,
+        "gap": gap,
+        "pairs": lambda: _pairs({name: compared[name] for name in titles}, titles),
+        "significant": lambda: _significant([compared[name] for name in titles]),
+    }
+
+
+def _significant(compared: Sequence[Summary]) -> str:
+    pairs = [pair for one in compared if (pair := Pair.of(one))]
+    return f"{sum(pair.gap().startswith('**') for pair in pairs)} of {len(pairs)}"
+
+
+def _pairs(compared: Mapping[str, Summary], titles: Mapping[str, str]) -> str:
+    """A row per comparison: both settings, accuracy, its difference, pass@k and relative rollouts."""
+    heads = ["comparison", "TPO's setting", "GRPO's setting", "accuracy %: TPO, GRPO", "TPO - GRPO",
+             "pass@16, TPO - GRPO", "rollouts to match GRPO, relative", "seeds"]  # fmt: skip
+    lines = []
+    for name, one in compared.items():
+        if (pair := Pair.of(one)) is None:
+            raise ValueError(f"{name} has no pair of TPO and GRPO")
+        solved = next(m for m in by_metric(one) if m.startswith("pass@"))
+        settings = [
+            readable(method).partition(", ")[2] or "defaults" for method in (pair.tpo, pair.grpo)
+        ]
+        lines.append([
+            f"[{report_page.text(titles[name])}](comparisons/{name}.md)", *map(report_page.text, settings),
+            ", ".join(pair.finals()), pair.gap(), pair.gap(solved), pair.relative_rollouts(1.0),
+            str(pair.seeds),
+        ])  # fmt: skip
+    return report_page.raw_grid(heads, lines, [False] * 3 + [True] * 5)

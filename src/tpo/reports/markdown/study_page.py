@@ -1,0 +1,172 @@
+"""docs/research/studies: a page per study, with every published number beside ours, and their index."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tpo.reports.labels import readable_text
+from tpo.reports.markdown import report_page
+from tpo.reports.markdown.notes import Group
+from tpo.reports.markdown.sections import NOT_RUN, Section
+from tpo.reports.page_data import plain
+from tpo.reports.tables import AGREES, HIGHER, LOWER
+from tpo.reports.wording import MEANINGS, duration, share_done
+from tpo.stats.verdicts import LEAST
+
+VERDICTS = (AGREES, LOWER, HIGHER)
+SAID = {
+    AGREES: "agree",
+    LOWER: "where ours is lower",
+    HIGHER: "where ours is higher",
+    NOT_RUN: "not run",
+}
+CLAIMS = {"holds": "hold", "does not hold": "do not hold", "undecided": "undecided"}
+
+INTRODUCTION = """# Studies: the paper's experiments, run again
+
+Every number of the figures and tables of the TPO paper (arXiv 2604.06159) and of its talk, beside
+ours. No setting was tuned to match the paper. Each study has a page: what was asked, what came out, the figure,
+every number, and the command that repeats its runs."""
+
+READING = """\
+## How to read the tables
+
+A claim holds (✓) if Student's 95% interval of the difference, paired over seeds, lies on the claimed side of
+zero, or if all of six or more seeds do. It does not hold (✗) if they lie on the other side. Otherwise it is
+undecided (?). Two means are level if the interval lies within a twentieth of the larger mean. Level methods may
+share the lowest error. Where there are many settings, a claim needs all of them.
+
+The columns of a table of learning curves:"""
+
+MADE = """\
+## How these pages are made
+
+    tpo evidence
+
+writes them from the summaries and notes in `docs/evidence`. `tpo evidence DIR` adds the finished runs of a
+folder first. On another device the same seeds give other curves, because rounding differences grow (see
+[the lab](../../guides/lab.md)). So compare distributions over seeds, not single seeds."""
+
+
+def page(found: Section) -> str:
+    """The page of one study."""
+    shown = plain(found)
+    title = report_page.text(shown["title"])
+    figure = shown.get("figure")
+    parts = [
+        f"# {title}",
+        _labelled("Question", shown.get("question")),
+        _labelled("Answer", shown.get("answer")),
+        published(found),
+        "\n".join(map(verdict, shown["verdicts"])),
+        f"![{title}]({figure})" if figure else "",
+        *_numbers(shown["table"]["rows"]),
+        f"## Notes\n\n{shown['notes']}" if shown["notes"] else "",
+        "## Setting",
+        report_page.text(shown["about"]),
+        report_page.text(_runs(shown)),
+        report_page.facts("Settings", shown.get("settings") or {}),
+        report_page.facts("Provenance", shown.get("provenance") or {}),
+        "The command that repeats these runs:",
+        report_page.code(shown["command"]),
+    ]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _labelled(label: str, words: str | None) -> str:
+    return f"**{label}.** {words}" if words else ""
+
+
+def _numbers(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    if not rows:
+        return []
+    return [
+        "## Numbers",
+        report_page.table(rows),
+        "What the columns mean: [how to read the tables](index.md#how-to-read-the-tables).",
+    ]
+
+
+def _runs(found: Section) -> str:
+    done, cells = share_done(found)
+    cost = found.get("cost") or {}
+    parts = [str(found["source"]), f"{done} of {cells} runs"]
+    if cost.get("seconds") is not None:
+        parts.append(f"{duration(cost['seconds'])} on {cost.get('device')}")
+    return " · ".join(parts)
+
+
+def verdict(found: Mapping[str, Any]) -> str:
+    """A claim's line, with methods in words."""
+    return report_page.verdict({
+        **found,
+        "claim": readable_text(found["claim"]),
+        "detail": readable_text(found.get("detail") or ""),
+    })  # fmt: skip
+
+
+def counts(found: Section) -> Counter[str]:
+    """How many published numbers of the study have each verdict."""
+    rows = [row for row in found["table"]["rows"] if row.get("published") is not None]
+    return Counter(row.get("agreement") or NOT_RUN for row in rows)
+
+
+def published(found: Section) -> str:
+    """A sentence on the published numbers; empty for a study without any."""
+    count = counts(found)
+    if not (total := sum(count.values())):
+        return ""
+    words = [f"{count[verdict]} {said}" for verdict, said in SAID.items() if count[verdict]]
+    return f"Published numbers ({report_page.text(found['source'])}), {total} in all: {', '.join(words)}."
+
+
+def tally(found: Sequence[Section]) -> str:
+    """How many numbers agree with ours, and how many claims hold."""
+    count = sum((counts(one) for one in found), Counter())
+    total = sum(count.values())
+    compared = sum(count[verdict] for verdict in VERDICTS)
+    claims = Counter(verdict["status"] for one in found for verdict in one["verdicts"])
+    by_status = ", ".join(f"{claims[status]} {words}" for status, words in CLAIMS.items())
+    return (
+        f"**{total} published numbers.** {compared} have been run: {count[AGREES]} agree, "
+        f"ours is lower for {count[LOWER]} and higher for {count[HIGHER]}. {total - compared} have not "
+        f"been run, or with fewer than {LEAST} seeds. "
+        f"**{sum(claims.values())} claims** were tested in these studies: {by_status}."
+    )
+
+
+def index(found: Sequence[Section], groups: Sequence[Group]) -> str:
+    """The index page: a table for each group, with what came out of each study."""
+    known = {one["name"]: one for one in found}
+    parts = [INTRODUCTION, tally(found)]
+    for group in groups:
+        parts += [f"## {group.heading}", group.about, _table([known[name] for name in group.names])]
+    parts += [READING, report_page.legend(MEANINGS), MADE, report_page.toctree(list(known))]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _table(found: Sequence[Section]) -> str:
+    lines = [
+        [
+            f"[{report_page.text(one['title'])}]({one['name']}.md)",
+            asked(one.get("question"), one.get("answer")),
+            _agreement(one),
+            " ".join(report_page.SIGNS[v["status"]] for v in one["verdicts"]) or "–",
+            report_page.text(one["source"]),
+        ]
+        for one in found
+    ]
+    heads = ["study", "question and answer", "published numbers that agree", "claims", "source"]
+    return report_page.raw_grid(heads, lines, [False, False, True, False, False])
+
+
+def asked(question: str | None, answer: str | None) -> str:
+    """A question with its answer, for a cell of a table."""
+    return " ".join(filter(None, [f"*{question}*" if question else "", answer]))
+
+
+def _agreement(found: Section) -> str:
+    count = counts(found)
+    return f"{count[AGREES]} of {sum(count.values())}" if count else "–"
