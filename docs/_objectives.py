@@ -1,18 +1,26 @@
-"""The objectives' pages, made from their docstrings; and the rule that every public name has one."""
+"""The objectives' pages, their table and the paper index; and the rule that every public name is documented."""
 
 from __future__ import annotations
 
+import csv
 import inspect
+import re
 from dataclasses import fields
 from pathlib import Path
 from types import ModuleType
 
+import _push
+import _symbols
 from sphinx.application import Sphinx
 
 import tpo
 from tpo.objectives.base import Entry, entry
+from tpo.objectives.labels import label
 
 REQUIRED = (".. math::", "Shapes:", "Edge cases:", "Source:", "Deviates:")
+ENGINES = {"trl": "TRL", "verl": "verl", "skyrl": "SkyRL", "prime_rl": "prime-rl"}
+FIELD = Path(__file__).parent / "_field.csv"
+"""Per objective: its full title, and what other libraries call it."""
 
 
 def undocumented() -> list[str]:
@@ -36,15 +44,29 @@ def undocumented() -> list[str]:
     for name in tpo.list_objectives():
         doc = entry(name).make.__doc__ or ""
         missing += [f"objective {name}: no {part!r}" for part in REQUIRED if part not in doc]
+    missing += [f"objective {name}: no row in {FIELD.name}" for name in _unlisted()]
     return missing
 
 
+def _unlisted() -> list[str]:
+    return [name for name in tpo.list_objectives() if name not in field()]
+
+
+def field() -> dict[str, dict[str, str]]:
+    """The rows of `_field.csv` by objective."""
+    with FIELD.open(encoding="utf-8") as file:
+        return {row["name"]: row for row in csv.DictReader(file)}
+
+
 def write_pages(folder: Path) -> None:
-    """One page per name, and a table of all."""
+    """One page and one figure per name, a table of all, and the paper index."""
     folder.mkdir(exist_ok=True)
+    rows = field()
     for name in tpo.list_objectives():
-        _write(folder / f"{name}.rst", page(name, entry(name)))
+        _write(folder / f"{name}.svg", _push.figure(name).svg())
+        _write(folder / f"{name}.rst", page(name, entry(name), rows[name]))
     _write(folder / "index.rst", table())
+    _write(folder / "papers.rst", papers(rows))
 
 
 def _write(path: Path, text: str) -> None:
@@ -53,56 +75,175 @@ def _write(path: Path, text: str) -> None:
         path.write_text(text, encoding="utf-8")
 
 
-def page(name: str, found: Entry) -> str:
-    """Title, how to call it, the docstring, the options with their published values."""
-    given = "".join(f", {key}={value!r}" for key, value in found.options.items())
-    lines = [name, "=" * len(name), "", f"``tpo.objective({name!r})``", ""]
-    if given:
+def page(name: str, found: Entry, row: dict[str, str]) -> str:
+    """Title, how to call it, equation with its symbols, picture, the rest of the docstring, options."""
+    doc = inspect.getdoc(found.make) or ""
+    summary, math, *rest = doc.split("\n\n")
+    lines = [*title(name, row["title"]), f"``tpo.objective({name!r})``", ""]
+    if found.options:
+        given = ", ".join(f"{key}={value!r}" for key, value in found.options.items())
         lines += [
-            f"{found.summary} The same as ``{found.make.__name__}({given[2:]})``, which is:",
+            found.summary,
+            "",
+            f"The same as ``{found.make.__name__}({given})``, which is:",
             "",
         ]
-    lines += [inspect.getdoc(found.make) or "", "", "Options", "-------", ""]
-    options = [f for f in fields(found.make) if f.metadata]
+    lines += [summary, "", math, *_symbols.table(found.make.__name__, math)]
+    lines += picture(name)
+    lines += [linked(bold(paragraph)) + "\n" for paragraph in rest]
+    return "\n".join([*lines, *elsewhere(row), *options(found), ""])
+
+
+def title(name: str, long: str) -> list[str]:
+    """`Group Relative Policy Optimization (GRPO)`"""
+    short = label(name)
+    text = long if short in long else f"{long} ({short})"
+    return [text, "=" * len(text), ""]
+
+
+def picture(name: str) -> list[str]:
+    """What the gradient does with the standard group."""
+    return [
+        f".. figure:: {name}.svg",
+        f"   :alt: {_push.as_text(name)}",
+        "",
+        "   The push on :ref:`the standard group <standard-group>`: six candidates with score s and rollout",
+        "   probability p. Above 0, the update raises the candidate's log-probability.",
+        "",
+    ]
+
+
+def bold(paragraph: str) -> str:
+    """The name of a docstring's part in bold, `Edge cases:`."""
+    return re.sub(r"^(Shapes|Edge cases|Source|Deviates):", r"**\1.**", paragraph)
+
+
+def linked(text: str) -> str:
+    """arXiv numbers as links."""
+    return re.sub(r"arXiv (\d{4}\.\d{5})", r"`arXiv \1 <https://arxiv.org/abs/\1>`__", text)
+
+
+def elsewhere(row: dict[str, str]) -> list[str]:
+    """What other libraries call it."""
+    named = [f"- {engine}: ``{row[key]}``" for key, engine in ENGINES.items() if row[key]]
+    if not named and not row["note"]:
+        return []
+    note = f"{row['note'][0].upper()}{row['note'][1:]}." if row["note"] else ""
+    return ["In other libraries", "------------------", "", *named, "", note, ""]
+
+
+def options(found: Entry) -> list[str]:
+    """The options with their published values."""
     made = found.make(**found.options)
-    lines += [
-        f"- ``{f.name}={getattr(made, f.name)!r}``: {f.metadata['accepts']}" for f in options
-    ] or ["None."]
-    return "\n".join([*lines, ""])
+    listed = [
+        f"- ``{f.name}={getattr(made, f.name)!r}``: {f.metadata['accepts']}"
+        for f in fields(found.make)
+        if f.metadata
+    ]
+    return ["Options", "-------", "", *(listed or ["None."])]
+
+
+def list_table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> list[str]:
+    """An rst table that scrolls by itself where it is wide."""
+    lines = [".. list-table::", "   :header-rows: 1", ""]
+    for row in (head, *rows):
+        lines += [f"   {'*' if i == 0 else ' '} - {cell}" for i, cell in enumerate(row)]
+    return [*lines, ""]
 
 
 def table() -> str:
-    """All objectives with what they ask for."""
-    head = ("name", "in short", "family", "group", "critic", "reference", "epochs")
-    lines = [
-        "Objectives",
-        "==========",
-        "",
-        "*group*: compares the candidates of a context, so K >= 2 is needed. *critic*: needs",
-        "``values``. *reference*: uses ``log_probs_ref`` by default. *epochs*: made for several on one batch.",
-        "",
-        ".. list-table::",
-        "   :header-rows: 1",
-        "",
-    ]
-    rows = [head]
+    """All objectives with what they ask for, read from their traits: the paper's Table 4."""
+    rows = []
     for name in tpo.list_objectives():
         found = entry(name)
         traits = found.make.traits
         asks = (traits.group, traits.critic, traits.reference, traits.epochs)
         yes = ("yes" if asked else "" for asked in asks)
-        rows.append((f":doc:`{name}`", found.summary, traits.family, *yes))
-    for row in rows:
-        lines += [f"   {'*' if i == 0 else ' '} - {cell}" for i, cell in enumerate(row)]
-    lines += [
-        "",
+        rows.append(
+            (f":doc:`{label(name)} <{name}>`", f"``{name}``", found.summary, traits.family, *yes)
+        )
+    head = ("objective", "name", "in short", "family", "group", "critic", "reference", "epochs")
+    lines = [
+        *OBJECTIVES_INTRODUCTION,
+        *list_table(head, rows),
+        *TABLE_4_DIFFERENCES,
+        *standard_group(),
         ".. toctree::",
         "   :hidden:",
         "",
-        *(f"   {name}" for name in tpo.list_objectives()),
+        *(f"   {label(name)} <{name}>" for name in tpo.list_objectives()),
         "",
     ]
     return "\n".join(lines)
+
+
+OBJECTIVES_INTRODUCTION = (
+    "Objectives",
+    "==========",
+    "",
+    "Every objective, and what it asks for. The columns are read from the code's ``traits``. This is the TPO",
+    "paper's Table 4 for all objectives of the library.",
+    "",
+    "- *group*: compares the candidates of a context, so K is at least 2.",
+    "- *critic*: needs ``values``.",
+    "- *reference*: uses ``log_probs_ref``, by default or by an option.",
+    "- *epochs*: made for several epochs per batch (TRL's ``num_iterations``).",
+    "",
+)
+
+TABLE_4_DIFFERENCES = (
+    "Four cells differ from the paper's table. ReMax has no reference here, AWR and MPO (V-MPO) have no",
+    "critic, and GRPO is listed with its reference.",
+    "",
+)
+
+
+def standard_group() -> list[str]:
+    """The group that every page draws, as a table."""
+    rows = [
+        (f"{s:g}", f"{old:g}", f"{moved:g}")
+        for s, old, moved in zip(_push.SCORES, _push.P_OLD, _push.P_MOVED, strict=True)
+    ]
+    head = ("score", "probability at rollout", "after an update")
+    return [
+        ".. _standard-group:",
+        "",
+        "The standard group",
+        "------------------",
+        "",
+        "Every page shows what its objective does with one group: six candidates of one token each. The update",
+        "has moved two candidates within ±20% of their rollout probability, and three beyond.",
+        f"A critic says {_push.CRITIC:g}, and the greedy answer scores {_push.GREEDY:g}.",
+        "",
+        *list_table(head, rows),
+    ]
+
+
+def papers(rows: dict[str, dict[str, str]]) -> str:
+    """One row per objective: its paper, and what each library calls it."""
+    head = ("objective", "paper", *ENGINES.values(), "note")
+    body = []
+    for name in tpo.list_objectives():
+        doc, row = inspect.getdoc(entry(name).make) or "", rows[name]
+        numbers = dict.fromkeys(re.findall(r"arXiv (\d{4}\.\d{5})", doc.partition("Source:")[2]))
+        links = [f"`{number} <https://arxiv.org/abs/{number}>`__" for number in numbers]
+        names = (f"``{row[key]}``" if row[key] else "-" for key in ENGINES)
+        named = f":doc:`{row['title']} <{name}>` ``{name}``"
+        body.append((named, ", ".join(links) or "see its page", *names, row["note"] or "-"))
+    return "\n".join([*PAPERS_INTRODUCTION, *list_table(head, body)])
+
+
+PAPERS_INTRODUCTION = (
+    "Paper index",
+    "===========",
+    "",
+    "Find a method by its paper, or by the option that selects it elsewhere. A dash: not found as an option",
+    "there.",
+    "",
+    "Read from TRL 1.16, verl (2026-08-22), SkyRL (2026-08-21) and prime-rl (2026-08-21). verl's options are",
+    "below ``algorithm`` and ``actor_rollout_ref.actor``, SkyRL's below ``trainer.algorithm``.",
+    "",
+)
 
 
 def setup(app: Sphinx) -> dict[str, bool]:

@@ -20,6 +20,7 @@ extensions = [
     "myst_nb",
     "sphinx_copybutton",
     "sphinx_design",
+    "_cli",
     "_katex",
     "_notebooks",
     "_objectives",
