@@ -1,5 +1,6 @@
 """The demo: its table follows from the saved curves, its sentences from the table."""
 
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -9,12 +10,14 @@ import pytest
 
 from support import ROOT
 from tpo.cli import demo
-from tpo.cli.demo.dense_live import MethodRow
-from tpo.cli.demo.dense_results import Result, conclusion
+from tpo.cli.demo.dense_live import Live, MethodRow
+from tpo.cli.demo.dense_results import Result, conclusion, results_of
 from tpo.cli.demo.shared import Clock
 from tpo.lab import studies
 from tpo.lab.execution import runner
+from tpo.lab.training import TrainingProgress
 from tpo.reports.summary import summarise
+from tpo.stats.verdicts import MethodResult, verdict
 from tpo.storage.store import Store
 
 
@@ -49,6 +52,9 @@ def test_the_table_is_that_of_the_saved_curves(tmp_path: Path, capsys: Any) -> N
         assert f"{curves['error'][:, -1:].mean():.1%}" in line
     assert (tmp_path / "report.html").is_file()
     assert f"Report: {tmp_path.resolve() / 'report.html'}" in out
+    resumed = Live(jobs, results_of(tmp_path, jobs))
+    assert resumed.clock.left(resumed.done) == "compiling"
+    assert resumed.done == sum(job.episodes for job in jobs)
 
 
 def test_steps_of_a_seed_that_never_gets_there_are_named_and_count_as_more_than_the_budget() -> (
@@ -104,6 +110,13 @@ def test_rows_follow_a_run() -> None:
     assert row.cells == ("49.8%", "█" * 12, "1 of 2")
 
 
+def test_steps_of_an_earlier_start_do_not_count_for_the_time_left() -> None:
+    job = runner.plan(runner.Request(studies.get_study("demo"), "quick"))[0]
+    live = Live([job])
+    live.watch(job, TrainingProgress(60, {}, 0.0))
+    assert (live.done, live.clock.first, live.clock.left(60)) == (60, 60, "compiling")
+
+
 def test_plain_lines_come_ten_to_a_run() -> None:
     row = MethodRow(50)
     printed = []
@@ -126,3 +139,23 @@ def test_the_time_left_follows_from_the_episodes_so_far(monkeypatch: pytest.Monk
 def test_a_negative_seed_offset_is_refused() -> None:
     with pytest.raises(ValueError, match="--seed-offset is -1, expected 0 or more"):
         runner.Request(studies.get_study("demo"), first_seed=-1)
+
+
+OFFSETS = json.loads((ROOT / "docs/evidence/demo/offsets.json").read_text())["offsets"]
+
+
+@pytest.mark.parametrize("offset", OFFSETS)
+def test_the_verdicts_at_three_seed_offsets_are_the_same(offset: str) -> None:
+    """From the saved curves: TPO first, on all seeds, and the table that the notes print."""
+    study, curves = studies.get_study("demo"), OFFSETS[offset]
+    results = [Result(label, np.array(x)) for label, x in curves.items()]
+    assert [len(result.steps) for result in results] == [4] * 4
+    found = [
+        MethodResult({}, name, result.label, True, {"steps": result.steps}.__getitem__)
+        for name, result in zip(study.methods, results, strict=True)
+    ]
+    assert [verdict(claim, found)["status"] for claim in study.claims] == ["holds"] * 3
+    assert results[0].solved == 4
+    notes = (ROOT / "docs/research/lab-notes.md").read_text()
+    for result in results:
+        assert f"| {offset} | {' | '.join(result.cells(100))} |" in notes

@@ -33,11 +33,11 @@ def main(args: argparse.Namespace) -> int:
     print(introduction(jobs))
     began = time.monotonic()
     try:
-        with Live(jobs) as live:
+        with Live(jobs, results_of(folder, jobs)) as live:
             runner.run(request, folder, live.watch)
     except KeyboardInterrupt:
-        print(f"\nstopped; finished runs are in {folder}. The same command resumes",
-              file=sys.stderr)  # fmt: skip
+        kept = f"finished runs and the last checkpoint are kept in {folder}"
+        print(f"\nstopped: {kept}. The same command resumes", file=sys.stderr)
         return 130
     results = results_of(folder, jobs)
     print_results(results, jobs[0].episodes)

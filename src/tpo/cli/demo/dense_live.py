@@ -19,15 +19,17 @@ if TYPE_CHECKING:
 class Live:
     """A table that is updated during the runs; plain lines if stdout is not a terminal."""
 
-    def __init__(self, jobs: Sequence[PlannedJob]) -> None:
-        """A row per job."""
+    def __init__(self, jobs: Sequence[PlannedJob], finished: Sequence[Result] = ()) -> None:
+        """A row per job; those that an earlier start finished do not count for the time left."""
         from rich.console import Console
         from rich.live import Live as Screen
 
         self.console = Console()
         self.rows = {planned.label: MethodRow(planned.episodes) for planned in jobs}
         self.screen = Screen(console=self.console, auto_refresh=False)
-        self.clock = Clock(sum(planned.episodes for planned in jobs))
+        for result in finished:
+            self.rows[result.label].take(self.rows[result.label].total, {"error": result.errors})
+        self.clock = Clock(sum(planned.episodes for planned in jobs), first=self.done)
 
     def __enter__(self) -> Live:
         if self.console.is_terminal:
@@ -49,6 +51,9 @@ class Live:
         row = self.rows[planned.label]
         if state is not None and state.curves:
             row.take(state.episode, state.curves)
+        elif state is not None:  # it begins, perhaps with the steps of an earlier start
+            row.episode = state.episode
+            self.clock.first += state.episode
         if self.console.is_terminal:
             self.screen.update(self.table(), refresh=True)
         elif state is not None and state.curves and row.due():
