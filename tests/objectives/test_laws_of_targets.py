@@ -84,3 +84,46 @@ def test_weight_on_the_gradient_of_p_is_the_derivative_of_an_objective(arms: int
     for method, objective in climbs.items():
         slope = (objective(p + step) - objective(p - step)) / (2 * step)
         np.testing.assert_allclose(population_beta(method, p, arms) / p, slope, rtol=1e-6)
+
+
+@pytest.mark.parametrize("divergence", ["forward", "reverse", "js", "alpha"])
+def test_every_projection_is_at_rest_at_the_target_and_only_the_forward_one_pulls_what_is_lost(
+    divergence: str,
+) -> None:
+    """The pull on a success of probability p: 0 at p = w; at p -> 0 it is w if forward, else it vanishes."""
+    objective = tpo.objective("lpo", divergence=divergence, score="sum")
+    uniform = np.full((1, 4, 1), np.log(0.25))
+    prepared = objective.prepare(tpo.Groups(log_probs_old=uniform, scores=np.eye(4)[:1]))
+    w = tpo.target(np.zeros(4), tpo.standardize(np.eye(4)[0]))
+    at_target = objective.coefficients(np.log(w)[None, :, None], prepared)
+    np.testing.assert_allclose(at_target, 0, atol=1e-12)
+    lost = np.log(np.array([1e-9, *[(1 - 1e-9) / 3] * 3]))[None, :, None]
+    pull = -objective.coefficients(lost, prepared)[0, 0, 0]
+    np.testing.assert_allclose(pull, w[0] if divergence == "forward" else 0, atol=1e-4)
+    assert pull > 0
+
+
+def test_reverse_projection_starts_as_a_policy_gradient() -> None:
+    """On-policy, with uniform p: -u/(K eta), the push of Group PG over K eta."""
+    scores = RNG.normal(size=(3, 5))
+    log_p = np.full((3, 5, 1), np.log(0.2))
+    objective = tpo.objective("lpo", divergence="reverse", score="sum", eta=2.0)
+    prepared = objective.prepare(tpo.Groups(log_probs_old=log_p, scores=scores))
+    c = 3 * objective.coefficients(log_p, prepared)[..., 0]  # without the mean over 3 contexts
+    np.testing.assert_allclose(c, -tpo.standardize(scores) / 10, atol=1e-12)
+
+
+@pytest.mark.parametrize("eta", [0.5, 1.0, 3.0])
+def test_on_pairs_tpo_is_dpo_with_smoothed_labels(eta: float) -> None:
+    """-(1 - ε) log σ(Δ) - ε log σ(-Δ), ε = σ(-2/eta), with its minimum at Δ = 2/eta."""
+    objective = tpo.objective("tpo", score="ratio", eta=eta)
+    reference = RNG.normal(size=(1, 2, 3))
+    prepared = objective.prepare(tpo.Groups(log_probs_old=reference, scores=np.array([[1.0, 0]])))
+    smoothing = 1 / (1 + np.exp(2 / eta))
+    for delta in (-3.0, 0.4, 5.0):
+        moved = reference + np.array([delta / 3, 0.0])[:, None]  # winner's log-ratio sums to delta
+        agree, differ = -np.log1p(np.exp(-delta)), -np.log1p(np.exp(delta))
+        expected = -(1 - smoothing) * agree - smoothing * differ
+        np.testing.assert_allclose(objective.loss(moved, prepared), expected)
+    at_rest = reference + np.array([2 / eta / 3, 0.0])[:, None]
+    np.testing.assert_allclose(objective.coefficients(at_rest, prepared), 0, atol=1e-12)
