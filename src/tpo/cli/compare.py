@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from tpo.cli.lab import outputs
+
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """`tpo compare`"""
@@ -13,15 +15,19 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     )
     command.add_argument("--scale", default="quick", help="smoke, quick or full (default quick)")
     command.add_argument("--seeds", type=int, help="number of seeds (default: the scale's)")
-    command.add_argument("--methods", help="comma-separated objectives (default: all that fit)")
+    command.add_argument(
+        "--methods", help="comma-separated objectives, or FILE.py:CLASS (default: all that fit)"
+    )
     command.add_argument(
         "--out", metavar="DIR", help="folder of results (default results/compare-SCALE)"
     )
+    outputs.add_output_flags(command)
     command.set_defaults(run=main)
 
 
 def main(args: argparse.Namespace) -> int:
     """Run the study `compare`, rank its rows, list the objectives left out, with the reasons."""
+    outputs.check(args)
     from tpo.cli.run_study import run
     from tpo.lab import studies
     from tpo.lab.execution.runner import Request, plan
@@ -31,9 +37,8 @@ def main(args: argparse.Namespace) -> int:
     methods = tuple(args.methods.split(",")) if args.methods else ()
     request = Request(study, args.scale, args.seeds, methods)
     plan(request)
-    status = run([request], Path(args.out or f"results/compare-{args.scale}"))
+    status = run([request], Path(args.out or f"results/compare-{args.scale}"), args)
     if not methods:
-        print(
-            "left out: " + "; ".join(f"{name}: {why}" for name, why in unfitting_reasons().items())
-        )
+        reasons = "; ".join(f"{name}: {why}" for name, why in unfitting_reasons().items())
+        outputs.say(f"left out: {reasons}", args)
     return status

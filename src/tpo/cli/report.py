@@ -5,8 +5,10 @@ from __future__ import annotations
 import argparse
 import webbrowser
 from pathlib import Path
+from typing import Any
 
 from tpo import reports
+from tpo.cli.lab.outputs import add_output_flags, check, emit, is_quiet
 
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -25,17 +27,24 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     command.add_argument(
         "--playground", action="store_true", help="only the playground, which needs no runs"
     )
+    add_output_flags(command)
     command.set_defaults(run=main)
 
 
 def main(args: argparse.Namespace) -> int:
     """Write the report, print its path, open it with --open."""
+    check(args)
     out = Path(args.out) if args.out else None
     if args.playground:
         page = reports.write_playground(out or Path("playground.html"))
         print(page)
     elif args.folders:
-        page = _write([Path(folder) for folder in args.folders], out)
+        found = _summaries([Path(folder) for folder in args.folders])
+        if args.json or args.csv:
+            emit(reports.Results(tuple(found)), args)
+        if is_quiet(args):
+            return 0
+        page = reports.write_studies(found, out or Path(args.folders[0]) / "report.html")
         print(f"{page}\n{page.with_suffix('.md')}")
     else:
         raise ValueError(
@@ -47,13 +56,12 @@ def main(args: argparse.Namespace) -> int:
     return 0
 
 
-def _write(folders: list[Path], out: Path | None) -> Path:
-    """The report of studies (stores and evidence), then of comparisons of language models."""
+def _summaries(folders: list[Path]) -> list[dict[str, Any]]:
+    """Of studies (stores and evidence), then of comparisons of language models."""
     from tpo.llm.comparison.summary import summary
     from tpo.reports.comparisons import is_comparison
     from tpo.reports.summary import summarise
 
     compared = [folder for folder in folders if is_comparison(folder)]
     stores = [folder for folder in folders if folder not in compared]
-    found = [*(summarise(*stores) if stores else []), *map(summary, compared)]
-    return reports.write_studies(found, out or folders[0] / "report.html")
+    return [*(summarise(*stores) if stores else []), *map(summary, compared)]

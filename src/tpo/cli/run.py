@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import argparse
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tpo.cli.lab.cells import TASKS, cells_of
+from tpo.cli.lab import outputs
+from tpo.cli.lab.cells import TASKS, cells_of, command_of, settings_of
 from tpo.cli.lab.display import run_all, show
+from tpo.cli.lab.logs import opened
 
 if TYPE_CHECKING:
-    from tpo.storage.store import Store
+    from collections.abc import Mapping
+
+    from tpo.lab.studies import Study
+    from tpo.lab.training import Cell
+    from tpo.reports import Results
+    from tpo.storage.store import Curves, Store
 
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -19,6 +27,12 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     _add_study_flags(command)
     _add_cell_flags(command)
     _add_execution_flags(command)
+    outputs.add_output_flags(command)
+    command.add_argument(
+        "--log",
+        metavar="SERVICE",
+        help="log the curves of a run without a study: tensorboard, wandb or wandb:PROJECT",
+    )
     command.set_defaults(run=main)
 
 
@@ -99,6 +113,7 @@ def _add_execution_flags(command: argparse.ArgumentParser) -> None:
 
 def main(args: argparse.Namespace) -> int:
     """Run every cell and show a table."""
+    outputs.check(args)
     if args.study:
         from tpo.cli import run_study
 
@@ -115,21 +130,54 @@ def main(args: argparse.Namespace) -> int:
             "tpo run --methods tpo,grpo --horizon 7"
         )
     cells = cells_of(args)
+    study = _study(cells, args)
     store = _store(args)
+    folder = (store.folder if store else Path("results")) / "tensorboard"
+    log = opened(args.log, folder, dict(study.settings))
+    if store:
+        _write_manifest(store, study, cells, args)
     try:
-        curves = run_all(cells, store, args)
+        curves = run_all(cells, store, args, log)
     except KeyboardInterrupt:
         _print_how_to_resume(store)
         return 130
-    show(curves)
+    finally:
+        log.close()
+    if not outputs.is_quiet(args):
+        show(curves)
+    if args.json or args.csv:
+        outputs.emit(_results(study, curves, args), args)
     if store:
-        print(f"saved in {store.folder}")
+        outputs.say(f"saved in {store.folder}; figures: tpo report {store.folder}", args)
     return 0
 
 
-def _store(args: argparse.Namespace) -> Store | None:
-    from pathlib import Path
+def _study(cells: Mapping[str, Cell], args: argparse.Namespace) -> Study:
+    from tpo.lab.studies.own_runs import study_of
 
+    task = next(iter(cells.values())).task
+    return study_of(list(cells), task, settings_of(args, task))
+
+
+def _write_manifest(
+    store: Store, study: Study, cells: Mapping[str, Cell], args: argparse.Namespace
+) -> None:
+    from tpo.lab.execution.worker import Worker
+    from tpo.lab.studies.own_runs import write_manifest
+
+    write_manifest(store.folder, study, cells, command_of(args), Worker(0.0).machine().device)
+
+
+def _results(study: Study, curves: Mapping[str, Curves], args: argparse.Namespace) -> Results:
+    """What this command ran, and not what else is in the folder."""
+    from tpo.reports import Results
+    from tpo.reports.results import in_memory
+    from tpo.reports.summary import summary
+
+    return Results((summary(in_memory(study, curves, command_of(args))),))
+
+
+def _store(args: argparse.Namespace) -> Store | None:
     from tpo.storage.store import Store
 
     if args.resume and not (args.out and Path(args.out).exists()):

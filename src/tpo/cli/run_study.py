@@ -9,18 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tpo.cli import study_display
+from tpo.cli.lab import outputs
+from tpo.cli.lab.cells import CELL_FLAGS
 
 if TYPE_CHECKING:
     from tpo.lab.execution import Engine
     from tpo.lab.execution.runner import Request
-
-CELL_FLAGS = {
-    "task": None, "horizon": 10, "vocab": 2, "target": "reverse_copy", "reward": "terminal",
-    "arms": 10, "mnist_path": "", "group_size": 8, "batch": 100, "epochs": None, "episodes": 500,
-    "optimiser": None, "learning_rate": 1e-3, "match": "prompts", "delay": 0, "evaluate_every": 0,
-    "chunk": None,
-}  # fmt: skip
-"""Flags of a run without a study, and their defaults: a study does not take them."""
+    from tpo.reports import Results
 
 
 def main(args: argparse.Namespace) -> int:
@@ -31,11 +26,17 @@ def main(args: argparse.Namespace) -> int:
                 f"--{name.replace('_', '-')} is for a run without a study; a study takes --scale, "
                 "--seeds, --methods and --only"
             )
+    if args.log:
+        raise ValueError(
+            "--log is for a run without a study: tpo run --methods ... --log tensorboard"
+        )
     from tpo.lab.execution import engine
 
     requests = requests_of(args)
     folder = folder_of(args)
-    return run(requests, folder, engine(args.engine, args.workers, args.save_every, args.address))
+    return run(
+        requests, folder, args, engine(args.engine, args.workers, args.save_every, args.address)
+    )
 
 
 def requests_of(args: argparse.Namespace) -> list[Request]:
@@ -82,8 +83,15 @@ def folder_of(args: argparse.Namespace) -> Path:
     return folder
 
 
-def run(requests: Sequence[Request], folder: Path, engine: Engine | None = None) -> int:
+def run(
+    requests: Sequence[Request],
+    folder: Path,
+    args: argparse.Namespace,
+    engine: Engine | None = None,
+) -> int:
     """Run every study, show its table, and print where the results are; after Ctrl-C, how to resume.
+
+    args: with --json and --csv, see `tpo.cli.lab.outputs`.
 
     One process runs study after study; several workers share the jobs of all studies.
     """
@@ -97,7 +105,7 @@ def run(requests: Sequence[Request], folder: Path, engine: Engine | None = None)
                 sum(len(runner.plan(request)) for request in group)
             ) as watch:
                 runner.run_all(group, folder, watch, engine)
-            for request in group:
+            for request in group if not outputs.is_quiet(args) else ():
                 show_results(folder, request.study.name)
     except KeyboardInterrupt:
         print(
@@ -105,8 +113,17 @@ def run(requests: Sequence[Request], folder: Path, engine: Engine | None = None)
             file=sys.stderr,
         )
         return 130
-    print(f"saved in {folder}; figures and verdicts: tpo report {folder}")
+    if args.json or args.csv:
+        outputs.emit(results(folder, [request.study.name for request in requests]), args)
+    outputs.say(f"saved in {folder}; figures and verdicts: tpo report {folder}", args)
     return 0
+
+
+def results(folder: Path, names: Sequence[str]) -> Results:
+    """The results of these studies in a folder."""
+    from tpo.reports import Results, open_results
+
+    return Results(tuple(one for one in open_results(folder).studies if one["name"] in names))
 
 
 def show_results(folder: Path, name: str) -> None:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import argparse
+from typing import Any
+
+from tpo.cli.lab import outputs
 
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -12,6 +15,9 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         help="list the studies (figures and tables of the paper), with their estimated time",
     )
     command.add_argument("study", nargs="?", help="describe this study in detail")
+    command.add_argument(
+        "--json", action="store_true", help="print the studies as JSON, and nothing else"
+    )
     command.set_defaults(run=main)
 
 
@@ -19,11 +25,32 @@ def main(args: argparse.Namespace) -> int:
     """Print the list, or one study in detail."""
     from tpo.lab import studies
 
-    if args.study:
+    if args.json:
+        outputs.print_json(plain([args.study] if args.study else studies.list_studies()))
+    elif args.study:
         describe(args.study)
     else:
         listing(studies.list_studies())
     return 0
+
+
+def plain(names: list[str]) -> dict[str, Any]:
+    """The studies as JSON values: their declaration, and the runs and estimated seconds of each scale."""
+    from tpo.lab import studies
+    from tpo.lab.studies import cost
+
+    speed = cost.machine_speed()
+    found = []
+    for study in map(studies.get_study, names):
+        scales = {
+            scale: {
+                "runs": cost.runs(study, scale),
+                "seconds": round(cost.study_seconds(study, scale) / speed, 1),
+            }
+            for scale in study.scales
+        }
+        found.append({**study.to_json(), "estimates": scales})
+    return {"studies": found}
 
 
 def listing(names: list[str]) -> None:

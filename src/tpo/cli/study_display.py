@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+from tpo.cli.lab.plain_progress import PlainProgress
 
 if TYPE_CHECKING:
     from tpo.lab.execution.runner import PlannedJob
@@ -29,7 +32,13 @@ def last_error(curves: Mapping[str, np.ndarray]) -> float:
 
 @contextmanager
 def watching(jobs: int) -> Iterator[Watcher]:
-    """Progress bars on stderr, one for all jobs and one per running job; a line for each finished job."""
+    """Progress bars on stderr, one for all jobs and one per running job; a line for each finished job.
+
+    Where stderr is not a terminal, plain lines at intervals.
+    """
+    if not sys.stderr.isatty():
+        yield PlainWatch(jobs)
+        return
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
     from rich.progress import Progress as Bars
@@ -48,8 +57,7 @@ def watching(jobs: int) -> Iterator[Watcher]:
             if state is None:
                 ended = running.pop(key, None)
                 words, seconds = ended.words if ended else ("done", 0.0)
-                if console.is_terminal or seconds > 1:
-                    console.print(f"{planned.title}: {words}, {seconds:.0f} s", highlight=False)
+                console.print(f"{planned.title}: {words}, {seconds:.0f} s", highlight=False)
                 if ended:
                     bars.remove_task(ended.bar)
                 bars.advance(overall)
@@ -62,6 +70,27 @@ def watching(jobs: int) -> Iterator[Watcher]:
             bars.update(running[key].bar, completed=state.episode, note=note)
 
         yield watch
+
+
+@dataclass
+class PlainWatch:
+    """Lines of a study's progress: `2 of 8 runs, TPO H=7: 40/500, error 0.312, about 20 s left`."""
+
+    jobs: int
+    done: int = 0
+    lines: PlainProgress = field(default_factory=PlainProgress)
+
+    def __call__(self, planned: PlannedJob, state: TrainingProgress | None) -> None:
+        """The job's new state; None for a finished one."""
+        if state is None:
+            self.done += 1
+            seconds = f", {self.lines.seconds(planned.title):.0f} s"
+            print(
+                f"{planned.title}: done{seconds} ({self.done} of {self.jobs} runs)", file=sys.stderr
+            )
+        elif state.episode < planned.episodes:
+            words = f"error {last_error(state.curves):.3f}"
+            self.lines.show(planned.title, state.episode, planned.episodes, words)
 
 
 @dataclass

@@ -7,6 +7,7 @@ from typing import Any
 
 from tpo.reports.html import page
 from tpo.reports.markdown import report_page
+from tpo.reports.results import Results, open_results, results_of
 from tpo.reports.summary import summarise
 from tpo.reports.svg.axes import Axis
 from tpo.reports.svg.plot import bars, lines, side_by_side
@@ -43,4 +44,7 @@ def _replace(path: Path, text: str) -> None:
     write_text(path, text)
 
 
-__all__ = ["Axis", "bars", "lines", "side_by_side", "write", "write_playground", "write_studies"]
+__all__ = [
+    "Axis", "Results", "bars", "lines", "open_results", "results_of", "side_by_side", "write",
+    "write_playground", "write_studies",
+]  # fmt: skip

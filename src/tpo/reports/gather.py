@@ -31,7 +31,8 @@ def gather(folders: Sequence[str | Path]) -> list[StudyResult]:
             if name in found:
                 result = _joined(*found[name], result, folder)
             found[name] = result, folder
-    return shared([found[name][0] for name in studies.list_studies() if name in found])
+    names = dict.fromkeys([*studies.list_studies(), *found])
+    return shared([found[name][0] for name in names if name in found])
 
 
 def shared(results: Sequence[StudyResult]) -> list[StudyResult]:
@@ -59,14 +60,13 @@ def _read(folder: Path) -> list[StudyResult]:
     if not (folder / "store.json").is_file() and evidence.files(folder):
         return evidence.read(folder)
 
-    manifests = [m for m in manifest.read_all(folder) if m.name in studies.list_studies()]
     store = Store(folder)
     return [
         StudyResult(
             study, found, tuple(load(store, p, study, found.provenance) for p in found.parts)
         )
-        for found in manifests
-        for study in [studies.get_study(found.name)]
+        for found in manifest.read_all(folder)
+        if (study := studies.declared(found)) is not None
     ]
 
 
@@ -97,6 +97,8 @@ def combined(origins: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 def command(result: StudyResult) -> str:
     """The command that repeats these cells; one command for each number of seeds other than the scale's."""
     study, scale = result.study, result.manifest.scale
+    if study.name not in studies.list_studies():
+        return result.manifest.command
     size, asked = study.scale(scale), result.manifest.seeds
     by_seeds: dict[int, list[CellResult]] = {}
     for cell in result.cells:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import tpo
 from tpo.user_code import is_spec, split_options
@@ -33,6 +34,41 @@ def _check_own(method: str) -> None:
     name, options = parse(method)
     if is_spec(name):
         tpo.objective(name, **{k: v for k, v in options.items() if k not in OF_RUN})
+
+
+def settings_of(args: argparse.Namespace, task: Task) -> dict[str, Any]:
+    """What is equal for every method of a run; options at their usual value are left out."""
+    found = {
+        "batch": args.batch,
+        "group_size": args.group_size,
+        "episodes": args.episodes,
+        "seeds": 1 if args.seeds is None else args.seeds,
+        "optimiser": args.optimiser or ("muon" if task.length > 1 else "adam"),
+        "learning_rate": args.learning_rate,
+    }
+    unusual = {"match": "prompts", "delay": 0, "evaluate_every": 0, "epochs": None}
+    return found | {
+        k: getattr(args, k) for k, usual in unusual.items() if getattr(args, k) != usual
+    }
+
+
+def command_of(args: argparse.Namespace) -> str:
+    """The command that repeats the run, without where it is saved and shown."""
+    words = ["tpo", "run"]
+    for name, usual in {"methods": None, "seeds": None, "seed_offset": 0, **CELL_FLAGS}.items():
+        value = getattr(args, name)
+        if value != usual and name != "chunk":
+            words += [f"--{name.replace('_', '-')}", str(value)]
+    return shlex.join(words)
+
+
+CELL_FLAGS = {
+    "task": None, "horizon": 10, "vocab": 2, "target": "reverse_copy", "reward": "terminal",
+    "arms": 10, "mnist_path": "", "group_size": 8, "batch": 100, "epochs": None, "episodes": 500,
+    "optimiser": None, "learning_rate": 1e-3, "match": "prompts", "delay": 0, "evaluate_every": 0,
+    "chunk": None,
+}  # fmt: skip
+"""Flags of a run without a study, and their defaults: a study does not take them."""
 
 
 OF_RUN = ("epochs", "optimiser")

@@ -3,42 +3,92 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Mapping
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tpo.cli.lab.plain_progress import PlainProgress
+from tpo.storage.files import write_json
+
 if TYPE_CHECKING:
+    from tpo.cli.lab.logs import Log
     from tpo.lab.training import Cell, TrainingProgress
     from tpo.storage.store import Curves, Store
 
+Shown = Callable[[str, int, int, str], None]
+"""Shows a method, its episode, its number of episodes, and words on how it does."""
+
 
 def run_all(
-    cells: Mapping[str, Cell], store: Store | None, args: argparse.Namespace
+    cells: Mapping[str, Cell], store: Store | None, args: argparse.Namespace, log: Log
 ) -> dict[str, Curves]:
-    """The curves of every cell, with a line of progress for each."""
+    """The curves of every cell, with its progress shown and logged."""
     from tpo.lab.training import Pace, run
 
     pace = Pace(chunk=args.chunk, save_every=args.save_every)
     curves: dict[str, Curves] = {}
-    with _progress() as progress:
+    with progress() as show:
         for name, cell in cells.items():
-            line = progress.add_task(name, total=cell.budget.episodes, rate="", error="compiling")
+            total = cell.budget.episodes
 
-            def watch(state: TrainingProgress, line: Any = line) -> None:
+            def watch(state: TrainingProgress, name: str = name, total: int = total) -> None:
                 error = float(_errors(state.curves)[:, -1].mean())
-                rate = f"{state.rate:.1f}/s"
-                done = state.episode
-                progress.update(line, completed=done, rate=rate, error=f"error {error:.4f}")
+                show(name, state.episode, total, f"error {error:.4f}, {state.rate:.1f} episodes/s")
+                log.add(name, state.curves)
 
-            curves[name] = run(cell, store, watch, pace)
-            progress.update(line, completed=cell.budget.episodes, error="done")
+            show(name, 0, total, "compiling")
+            with _cost(cell, store):
+                curves[name] = run(cell, store, watch, pace)
+            log.add(name, curves[name])
+            show(name, total, total, f"error {float(_errors(curves[name])[:, -1].mean()):.4f}")
     return curves
 
 
 @contextmanager
-def _progress() -> Iterator[Any]:
+def _cost(cell: Cell, store: Store | None) -> Iterator[None]:
+    """Add the seconds to what the store keeps of the run's cost, and the machine, if the run is new."""
+    from tpo.lab.execution.worker import Worker
+    from tpo.lab.studies import manifest
+    from tpo.storage.store import cost
+
+    if store is None or store.curves(cell.key) is not None:
+        yield
+        return
+    began = time.monotonic()
+    try:
+        yield
+    finally:
+        seconds = cost(store.folder, cell.key) + time.monotonic() - began
+        device = Worker(0.0).machine().device
+        origin = manifest.provenance(cell.budget.first_seed, cell.budget.seeds, device)
+        write_json(
+            store.folder / cell.key / "cost.json",
+            {"seconds": round(seconds, 3), "provenance": origin},
+        )
+
+
+@contextmanager
+def progress() -> Iterator[Shown]:
+    """Bars on a terminal; plain lines elsewhere."""
+    if not sys.stderr.isatty():
+        yield PlainProgress().show
+        return
+    with _bars() as bars:
+        rows: dict[str, Any] = {}
+
+        def show(name: str, done: int, total: int, words: str) -> None:
+            if name not in rows:
+                rows[name] = bars.add_task(name, total=total, words=words)
+            bars.update(rows[name], completed=done, words=words)
+
+        yield show
+
+
+def _bars() -> Any:
     from rich.console import Console
     from rich.progress import (
         BarColumn,
@@ -52,12 +102,10 @@ def _progress() -> Iterator[Any]:
         TextColumn("{task.description:14}"),
         BarColumn(),
         MofNCompleteColumn(),
-        TextColumn("{task.fields[rate]}"),
-        TextColumn("{task.fields[error]}"),
+        TextColumn("{task.fields[words]}"),
         TimeRemainingColumn(),
     )
-    with Progress(*columns, console=Console(stderr=True)) as progress:
-        yield progress
+    return Progress(*columns, console=Console(stderr=True))
 
 
 def _errors(curves: Curves) -> np.ndarray:
@@ -78,8 +126,16 @@ def show(curves: Mapping[str, Curves]) -> None:
     for column in ("method", "last", "median", "last 100", "best", "steps to 1%"):
         table.add_column(column, justify="left" if column == "method" else "right")
     for name, found in curves.items():
-        table.add_row(name, *_row(_errors(found)))
+        table.add_row(_short(name), *_row(_errors(found)))
     Console().print(table)
+
+
+def _short(name: str) -> str:
+    """The method as it was written; without the folder of a file of the user's."""
+    from tpo.user_code import class_name, split_options
+
+    first, *options = split_options(name)
+    return ":".join([class_name(first), *options])
 
 
 def _row(errors: np.ndarray) -> tuple[str, ...]:

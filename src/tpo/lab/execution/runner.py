@@ -10,7 +10,7 @@ from typing import Any
 from tpo.lab.execution import Engine
 from tpo.lab.execution.inline import Inline
 from tpo.lab.execution.scheduler import Scheduler, Watcher
-from tpo.lab.studies import manifest
+from tpo.lab.studies import declaration, manifest
 from tpo.lab.studies.builders import BUILDERS, Job
 from tpo.lab.studies.method_specs import fitting_objectives, label
 from tpo.lab.studies.study import Study
@@ -149,5 +149,6 @@ def write_manifest(request: Request, jobs: Sequence[PlannedJob], folder: Path, d
         settings={**study.settings, **scale.settings, "seeds": seeds, "episodes": scale.episodes},
         parts=tuple(planned.planned_cell for planned in jobs),
         provenance=manifest.provenance(request.first_seed, seeds, device),
+        study=declaration(study),
     )
     manifest.write(folder, wanted.joined(manifest.read(folder, study.name)))

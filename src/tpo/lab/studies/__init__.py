@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from tpo.checks import close_match
 from tpo.lab.studies.catalog import bandits, dense, terminal
+from tpo.lab.studies.manifest import Manifest
 from tpo.lab.studies.published import Published, published_numbers
 from tpo.lab.studies.study import SCALES, Measure, Scale, Study
 from tpo.stats.verdicts import Claim
@@ -42,8 +45,22 @@ for _study in (
     *dense.EXTRA_STUDIES,
 ):
     register(_study)
+_BUILT_IN = frozenset(_REGISTRY)
+
+
+def declaration(study: Study) -> dict[str, Any] | None:
+    """What a store keeps of a study of your own; None for the library's."""
+    return None if study.name in _BUILT_IN else study.to_json()
+
+
+def declared(found: Manifest) -> Study | None:
+    """The study of a manifest: the registered one of that name, else the one that it declares."""
+    if found.name in _REGISTRY:
+        return _REGISTRY[found.name]
+    return Study.from_json(found.study) if found.study else None
+
 
 __all__ = [
-    "SCALES", "Claim", "Measure", "Published", "Scale", "Study", "get_study", "list_studies",
-    "published_numbers", "register",
+    "SCALES", "Claim", "Measure", "Published", "Scale", "Study", "declaration", "declared", "get_study",
+    "list_studies", "published_numbers", "register",
 ]  # fmt: skip

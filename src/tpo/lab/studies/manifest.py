@@ -40,6 +40,8 @@ class Manifest:
     settings: Mapping[str, Any]
     parts: tuple[PlannedCell, ...]
     provenance: Mapping[str, Any] = field(default_factory=dict)
+    study: Mapping[str, Any] | None = None
+    """The declaration of a study that is not the library's own, so that a report needs no other file."""
 
     def joined(self, earlier: Manifest | None) -> Manifest:
         """This manifest, with the cells of an earlier run that it does not plan itself."""
@@ -66,7 +68,10 @@ def path_of(folder: Path, name: str) -> Path:
 
 def write(folder: Path, manifest: Manifest) -> None:
     """Write the manifest whole or not at all."""
-    write_json(path_of(folder, manifest.name), asdict(manifest))
+    plain = asdict(manifest)
+    if manifest.study is None:
+        del plain["study"]
+    write_json(path_of(folder, manifest.name), plain)
 
 
 def read(folder: Path, name: str) -> Manifest | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from itertools import product
 from typing import Any
 
@@ -87,6 +87,23 @@ class Study:
             raise ValueError(f"scale is {name!r}, expected one of {', '.join(self.scales)}")
         return self.scales[name]
 
+    def to_json(self) -> dict[str, Any]:
+        """Plain values, from which `from_json` makes an equal study."""
+        found = asdict(self)
+        for scale in found["scales"].values():
+            scale["adjust"] = [[*place, changes] for place, changes in scale["adjust"].items()]
+        return found
+
+    @staticmethod
+    def from_json(plain: Mapping[str, Any]) -> Study:
+        """The study that `to_json` wrote."""
+        found = _with_tuples(plain)
+        found["measures"] = tuple(Measure(**one) for one in plain["measures"])
+        found["claims"] = tuple(Claim(**_with_tuples(one)) for one in plain["claims"])
+        found["scales"] = {name: _scale(one) for name, one in plain["scales"].items()}
+        found["grid"] = _with_tuples(plain["grid"])
+        return Study(**found)
+
     def coordinates(
         self, scale: Scale, only: Mapping[str, str] | None = None
     ) -> list[dict[str, Any]]:
@@ -111,6 +128,17 @@ class Study:
                 )
             axes[key] = tuple(v for v in valid if str(v) in named)
         return [dict(zip(axes, values, strict=True)) for values in product(*axes.values())]
+
+
+def _scale(plain: Mapping[str, Any]) -> Scale:
+    adjust = {(axis, value): changes for axis, value, changes in plain["adjust"]}
+    found = _with_tuples(plain) | {"grid": _with_tuples(plain["grid"]), "adjust": adjust}
+    return Scale(**found)
+
+
+def _with_tuples(plain: Mapping[str, Any]) -> dict[str, Any]:
+    """The mapping with tuples where JSON has lists."""
+    return {k: tuple(v) if isinstance(v, list) else v for k, v in plain.items()}
 
 
 def _named(axes: Mapping[str, tuple[Any, ...]]) -> str:

@@ -1,0 +1,200 @@
+"""Results for programs and notebooks: --json, --csv, `open_results`, and logs for TensorBoard and W&B."""
+
+import csv
+import io
+import json
+import sys
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from tpo import reports
+from tpo.cli import main
+from tpo.cli.lab import logs
+from tpo.cli.lab.plain_progress import PlainProgress
+from tpo.reports.result_table import ResultTable
+from tpo.storage.store import Store
+
+RUN = ["run", "--task", "bandit", "--arms", "4", "--batch", "16", "--episodes", "30", "--seeds", "3"]  # fmt: skip
+METHODS = ["--methods", "tpo,dg"]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    found = tmp_path_factory.mktemp("own") / "out"
+    assert main([*RUN, *METHODS, "--out", str(found)]) == 0
+    return found
+
+
+@pytest.fixture(scope="module")
+def errors(folder):
+    """[seeds, episodes] by label, from the stored curves."""
+    store = Store(folder)
+    keys = store.keys()
+    named = {store.description(key)["cell"]["method"]["objective"]: key for key in keys}
+    return {name.upper(): store.curves(key)["error"] for name, key in named.items()}
+
+
+def test_json_is_all_that_is_on_stdout(folder, errors, capsys):
+    assert main([*RUN, *METHODS, "--out", str(folder), "--json"]) == 0
+    (study,) = json.loads(capsys.readouterr().out)["studies"]
+    assert study["settings"]["batch"] == 16
+    for row in study["table"]["rows"]:
+        y = errors[row["method"]]
+        assert row["mean"] == pytest.approx(100 * y[:, -1].mean(), rel=1e-4)
+        assert row["n"] == 3
+
+
+def test_the_command_in_the_json_repeats_the_run(folder, capsys, tmp_path):
+    assert main([*RUN, *METHODS, "--out", str(folder), "--json"]) == 0
+    (study,) = json.loads(capsys.readouterr().out)["studies"]
+    words = study["command"].split()
+    assert main([*words[1:], "--out", str(tmp_path)]) == 0
+    assert Store(tmp_path).keys() == Store(folder).keys()
+
+
+def test_csv_goes_to_a_file_or_to_stdout(folder, errors, capsys, tmp_path):
+    path = tmp_path / "table.csv"
+    assert main([*RUN, *METHODS, "--out", str(folder), "--csv", str(path)]) == 0
+    capsys.readouterr()
+    assert main(["report", str(folder), "--csv", "-"]) == 0
+    for text in (path.read_text(), capsys.readouterr().out):
+        rows = list(csv.DictReader(io.StringIO(text)))
+        assert [row["method"] for row in rows] == ["TPO", "DG"]
+        for row in rows:
+            last = errors[row["method"]][:, -1]
+            assert float(row["median"]) == pytest.approx(100 * np.median(last), rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--json", "--csv", "-"], "both print on stdout"),
+        (["--csv", "nowhere/table.csv"], "its folder does not exist"),
+        (["--log", "mlflow"], "expected tensorboard, wandb or wandb:PROJECT"),
+        (["--log", "tensorboard:x"], "expected tensorboard, wandb or wandb:PROJECT"),
+    ],
+)
+def test_a_wrong_output_is_refused_before_anything_runs(flags, message, capsys, tmp_path):
+    assert main([*RUN, *METHODS, "--out", str(tmp_path / "new"), *flags]) == 2
+    assert message in capsys.readouterr().err
+    assert not list((tmp_path / "new").glob("*/cell.json"))
+
+
+def test_a_report_of_own_runs_has_them(folder, capsys):
+    assert main(["report", str(folder)]) == 0
+    assert "Bandit(arms=4, n_contexts=1)" in (folder / "report.html").read_text()
+
+
+def test_opened_results_show_themselves(folder, errors):
+    found = reports.open_results(folder)
+    html = found._repr_html_()
+    last = 100 * errors["DG"][:, -1].mean()
+    assert "<svg" in html
+    assert f'<td style="text-align: left">{last:.3g}</td>' in html
+    assert f"{last:.3g}" in repr(found)
+    (panel,) = found.plot().panels
+    assert panel.marks[1].ys == pytest.approx(errors["DG"].mean(0), abs=1e-4)
+    with pytest.raises(
+        ValueError, match="there is no study 'x': give the name of one, such as 'run-"
+    ):
+        found.plot("x")
+
+
+def test_curves_in_memory_give_the_same_table(folder, errors):
+    in_memory = reports.results_of({name.lower(): {"error": y} for name, y in errors.items()})
+    stored = {row["method"]: row for row in reports.open_results(folder).table().rows}
+    for row in in_memory.table().rows:
+        assert row["last100"] == stored[row["method"]]["last100"]
+        assert row["steps_to_threshold"] == stored[row["method"]]["steps_to_threshold"]
+
+
+def test_a_table_is_a_data_frame_where_pandas_is_installed():
+    pd = pytest.importorskip("pandas")
+    rows = [{"method": "TPO", "mean": 1.5}, {"method": "DG", "mean": None}]
+    frame = ResultTable(rows).to_pandas()
+    assert isinstance(frame, pd.DataFrame)
+    assert list(frame["method"]) == ["TPO", "DG"]
+
+
+def test_without_pandas_the_command_to_install_it_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(ModuleNotFoundError, match="pip install pandas"):
+        ResultTable([{"method": "TPO"}]).to_pandas()
+
+
+def test_studies_as_json(capsys):
+    assert main(["studies", "compare", "--json"]) == 0
+    (study,) = json.loads(capsys.readouterr().out)["studies"]
+    assert study["settings"]["H"] == 7
+    assert study["estimates"]["smoke"]["runs"] > 20
+
+
+class Recorder:
+    """What TensorBoard's SummaryWriter and a W&B run have in common for a test: they keep what they get."""
+
+    made: list
+
+    def __init__(self, folder="", **options):
+        self.folder, self.options, self.rows, self.closed = folder, options, [], False
+        type(self).made.append(self)
+
+    def add_scalar(self, name, value, step):
+        self.rows.append((name, value, step))
+
+    def log(self, numbers, step):
+        self.rows += [(name, value, step) for name, value in numbers.items()]
+
+    def close(self):
+        self.closed = True
+
+    finish = close
+
+
+@pytest.mark.parametrize("service", ["tensorboard", "wandb:mine"])
+def test_every_episode_is_logged_once(service, monkeypatch, folder, errors, tmp_path):
+    class Fake(Recorder):
+        made: list = []  # noqa: RUF012
+
+    module = SimpleNamespace(SummaryWriter=Fake, init=Fake)
+    monkeypatch.setitem(sys.modules, "tensorboardX", module)
+    monkeypatch.setitem(sys.modules, "wandb", module)
+    out = str(tmp_path / "out")
+    assert main([*RUN, *METHODS, "--chunk", "7", "--out", out, "--log", service]) == 0
+    assert len(Fake.made) == 2
+    for writer, y in zip(Fake.made, (errors["TPO"], errors["DG"]), strict=True):
+        logged = [(step, value) for name, value, step in writer.rows if name == "error"]
+        assert [step for step, _ in logged] == list(range(1, 31))
+        np.testing.assert_allclose([value for _, value in logged], y.mean(0), rtol=1e-6)
+        assert writer.closed
+    if service == "tensorboard":
+        assert [one.folder for one in Fake.made] == [
+            f"{out}/tensorboard/{m}" for m in ("tpo", "dg")
+        ]
+    else:
+        assert {one.options["project"] for one in Fake.made} == {"mine"}
+
+
+@pytest.mark.parametrize(("service", "package"), [("tensorboard", "tensorboardX"), ("wandb", "wandb")])  # fmt: skip
+def test_a_missing_logger_names_the_command_that_installs_it(service, package, monkeypatch, capsys):
+    for name in ("tensorboardX", "wandb", "torch.utils.tensorboard"):
+        monkeypatch.setitem(sys.modules, name, None)
+    assert main([*RUN, *METHODS, "--log", service]) == 2
+    assert f"--log {service} needs {package}: pip install {package}" in capsys.readouterr().err
+
+
+def test_a_folder_of_logs_has_the_method_as_its_name():
+    assert logs.folder_name("../a b/mine.py:Mine:eta=0.5") == "..-a-b-mine.py-Mine-eta=0.5"
+
+
+def test_piped_progress_is_a_line_at_intervals(capsys):
+    now = iter([0.0, 1.0, 20.0, 21.0, 22.0, 23.0])
+    lines = PlainProgress(every=15.0, clock=lambda: next(now))
+    for done in (0, 5, 50, 60, 100, 100):
+        lines.show("tpo", done, 100, "error 0.5")
+    assert capsys.readouterr().err.splitlines() == [
+        "tpo: 0/100, error 0.5",
+        "tpo: 50/100, error 0.5, about 20 s left",
+        "tpo: 100/100, error 0.5",
+    ]
