@@ -13,7 +13,7 @@ from tpo import reports
 from tpo.cli import main
 from tpo.cli.lab import logs
 from tpo.cli.lab.plain_progress import PlainProgress
-from tpo.reports.result_table import ResultTable
+from tpo.reports.notebook.table import ResultTable
 from tpo.storage.store import Store
 
 RUN = ["run", "--task", "bandit", "--arms", "4", "--batch", "16", "--episodes", "30", "--seeds", "3"]  # fmt: skip

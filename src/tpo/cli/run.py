@@ -171,7 +171,7 @@ def _write_manifest(
 def _results(study: Study, curves: Mapping[str, Curves], args: argparse.Namespace) -> Results:
     """What this command ran, and not what else is in the folder."""
     from tpo.reports import Results
-    from tpo.reports.results import in_memory
+    from tpo.reports.notebook.results import in_memory
     from tpo.reports.summary import summary
 
     return Results((summary(in_memory(study, curves, command_of(args))),))

@@ -7,7 +7,7 @@ from typing import Any
 
 from tpo.reports.html import page
 from tpo.reports.markdown import report_page
-from tpo.reports.results import Results, open_results, results_of
+from tpo.reports.notebook.results import Results, open_results, results_of
 from tpo.reports.summary import summarise
 from tpo.reports.svg.axes import Axis
 from tpo.reports.svg.plot import bars, lines, side_by_side

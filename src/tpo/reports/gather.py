@@ -60,12 +60,13 @@ def _read(folder: Path) -> list[StudyResult]:
     if not (folder / "store.json").is_file() and evidence.files(folder):
         return evidence.read(folder)
 
+    manifests = manifest.read_all(folder)
     store = Store(folder)
     return [
         StudyResult(
             study, found, tuple(load(store, p, study, found.provenance) for p in found.parts)
         )
-        for found in manifest.read_all(folder)
+        for found in manifests
         if (study := studies.declared(found)) is not None
     ]
 

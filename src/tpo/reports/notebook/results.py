@@ -12,7 +12,7 @@ from tpo.lab.studies.method_specs import label
 from tpo.lab.studies.study import ERROR, Scale, Study
 from tpo.reports.html.elements import Html, element, joined
 from tpo.reports.load import CellResult, StudyResult, seeds_of, series_of
-from tpo.reports.result_table import ResultTable, flat_rows
+from tpo.reports.notebook.table import ResultTable, flat_rows
 from tpo.reports.styles import css_classes
 from tpo.reports.summary import summarise, summary
 from tpo.reports.svg.axes import Axis

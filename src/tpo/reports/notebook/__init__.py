@@ -1,0 +1,1 @@
+"""Results as values that show themselves in a notebook."""
