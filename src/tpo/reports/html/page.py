@@ -98,9 +98,9 @@ def _playground() -> Html:
         element("h2", "Playground"),
         element(
             "p",
-            "One prompt with K candidate answers, and a policy that is a softmax over them. Choose the "
-            "probabilities and scores of the candidates and an objective, and see which candidates the "
-            "objective makes more or less probable. The formulas are those of the library.",
+            "One prompt with K candidate answers, and a policy that is a softmax over them. Choose an "
+            "example, read what to look at, press Play; then change any number. The formulas are those "
+            "of the library.",
             class_="about",
         ),
         element("div", id="playground-body"),

@@ -8,6 +8,9 @@ tpo.playground = (() => {
   const M = tpo.maths;
   const ones = (n) => Array.from({ length: n }, () => 1);
   const BESIDE = ["tpo", "grpo", "group_pg"];
+  // Which figure comes first, by the topic of the preset
+  const ORDER = { "The target": ["target", "epochs", "pushes"], "Epochs on one batch": ["epochs", "target", "pushes"],
+    "Beside other methods": ["pushes", "epochs", "target"] };
 
   // start: the policy before the first epoch, null where it is p_old. beside: the methods that are played together.
   const state = {
@@ -81,6 +84,7 @@ tpo.playground = (() => {
       const found = results();
       guide(state);
       controls(found);
+      if (Object.hasOwn(known, state.preset)) parts.order(known[state.preset].topic);
       parts.update(found);
     }
     update();
@@ -88,15 +92,17 @@ tpo.playground = (() => {
 
   // The right side: triangle, target, epochs, pushes, code
   function figures(host, change) {
-    const place = (title, ...children) => host.appendChild(el("section", {}, title && el("h3", {}, title), ...children));
     // The buttons are new after each update: give the keyboard focus back
     const refocus = (selector) => document.querySelector(selector).focus();
     const pick = (k) => { state.picked = k; change(); refocus(`.target [data-pick="${k}"]`); };
     // First, so that no text of changing length above it moves it while it is dragged
     const triangle = tpo.pictures.triangle(host, state, change);
-    const target = tpo.formula.target(place(null), pick);
-    const epochs = place("Epochs on this batch", el("p", {}, "Gradient descent on the logits of one softmax. Bars: p. " +
-      "Outlines: p old. Ticks: q. Distance from q: ½ Σ|p − q|."));
+    const stack = host.appendChild(el("div.stack"));
+    const place = (title, ...children) => stack.appendChild(el("section", {}, title && el("h3", {}, title), ...children));
+    const first = place(null);
+    const target = tpo.formula.target(first, pick);
+    const epochs = place("Epochs on this batch", el("p", {}, "Gradient descent on the logits of one softmax. " +
+      "Bars are p, outlines p old, ticks q. The distance from q is half of Σ|p − q|."));
     const play = tpo.play.mount(epochs, state, change);
     const charts = tpo.pictures.epochs(epochs);
     const scales = el("div.switches", {},
@@ -111,6 +117,11 @@ tpo.playground = (() => {
     const code = el("code");
     host.append(el("details", {}, el("summary", {}, "The same in Python"), el("pre.snippet", {}, code)),
       el("a.small", { id: "link", href: "#playground", onclick: share }, "Link to these settings (puts them into the address)"));
+    const sections = { target: first, epochs, pushes: box };
+    let shown = null;
+    function order(topic) {
+      if (topic !== shown) stack.append(...ORDER[(shown = topic)].map((name) => sections[name]));
+    }
     function update(found) {
       triangle(found.path.p.slice(0, state.epochs + 1), found.comparable ? found.q : null, state.name);
       target(state, found);
@@ -122,7 +133,7 @@ tpo.playground = (() => {
       words.textContent = sentence(found);
       code.textContent = tpo.snippet.text(state, found.p);
     }
-    return { update, pause: play.pause };
+    return { update, order, pause: play.pause };
   }
   function share(event) {
     event.preventDefault();
