@@ -95,12 +95,22 @@ tpo.formula = (() => {
   }
 
   // ---- the push of the selected objective -----------------------------------------------------
-  const RULES = {
-    target: (kind) => kind.divergence || kind.ties ? "The push is −∂L/∂ℓ of each candidate's sequence score ℓ."
-      : "Push = q − P, and P = p under the sum as sequence score.",
-    "policy gradient": () => "Push = weight · gate · advantage A, the same in every epoch where the gate is 1.",
-    ratio: () => "Push = weight · ratio r · advantage A; 0 where r has left the clip range on the side that A asks for.",
+  const CLIPPED = "Push = weight · ratio r · advantage, and 0 where r has left the clip range on the side that the advantage asks for.";
+  const SURROGATES = {
+    clipped: CLIPPED, clip_higher: CLIPPED, gspo: CLIPPED,
+    exact: "Push = weight · r · advantage, at every ratio r.",
+    trpo: "Push = weight · (r · advantage − (r − 1)), at every ratio r.",
+    mirror: "Push = weight · r · (advantage − log r), at every ratio r.",
+    sapo: "Push = weight · 4σ(1 − σ) · r · advantage, where σ is the logistic function of τ(r − 1).",
   };
+  function rule(kind, options) {
+    if (kind.family === "policy gradient") return "Push = weight · gate · advantage. Where the gate is 1, the push is the same in every epoch.";
+    if (kind.family === "ratio") return SURROGATES[kind.surrogate] + (kind.kl ? " The KL term adds −weight · β · (1 − 1/r)." : "");
+    if (kind.divergence || kind.ties) return "Push = −∂L/∂ log p, which is 0 where P has reached q.";
+    const score = options.score || kind.score;
+    return `Push = ${score.startsWith("mean") ? "(q − P) / tokens" : "q − P"}` + (score === "sum" ? ", and P is p." : ".") +
+      (kind.clip && score.endsWith("ratio") ? " It is 0 where a token's ratio is clipped." : "");
+  }
   function pushTable(state, found, pick) {
     const push = found.pushes[state.name];
     const kind = M.OBJECTIVES[state.name];
@@ -108,19 +118,19 @@ tpo.formula = (() => {
       return table("Push on each candidate", ["q", "P", "push"], push.map((x, k) => [found.parts.q[k], found.here[k], x]), state.picked, pick);
     }
     const { advantage, gate, ratio, clipped } = found.policy;
-    if (gate) return table("Push on each candidate", ["A", "gate", "push"], push.map((x, k) => [advantage[k], gate[k], x]), state.picked, pick);
+    if (gate) return table("Push on each candidate", ["advantage", "gate", "push"], push.map((x, k) => [advantage[k], gate[k], x]), state.picked, pick);
     const rows = push.map((x, k) => [advantage[k], ratio[k], clipped[k] ? "clipped" : "", x]);
-    return table("Push on each candidate", ["A", "r", "", "push"], rows, state.picked, pick);
+    return table("Push on each candidate", ["advantage", "r", "", "push"], rows, state.picked, pick);
   }
   function push(host, pick) {
-    const title = el("h4");
-    const rule = el("p");
+    const title = el("h3");
+    const words = el("p");
     const body = el("div");
-    host.append(title, rule, body);
+    host.append(title, words, body);
     return (state, found) => {
       const kind = M.OBJECTIVES[state.name];
-      title.textContent = `${kind.label}, ${state.at === "old" ? "at p old" : "at p now"}`;
-      rule.textContent = RULES[kind.family](kind);
+      title.textContent = `The push of ${kind.label} ${state.at === "old" ? "at p old" : "at p now"}`;
+      words.textContent = rule(kind, state.options);
       body.replaceChildren(pushTable(state, found, pick));
     };
   }

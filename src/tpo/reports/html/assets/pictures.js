@@ -24,7 +24,7 @@ tpo.pictures = (() => {
       const common = Math.max(...Object.values(values).flat().map(Math.abs), 1e-12);
       grid.replaceChildren(...Object.entries(values).map(([name, push]) => {
         const own = Math.max(...push.map(Math.abs), 1e-12);
-        return pushButton(name, push, state.ownScale ? own : common, name === state.name, choose);
+        return pushButton(name, push, state.oneScale ? common : own, name === state.name, choose);
       }));
     };
   }

@@ -52,18 +52,24 @@ tpo.play = (() => {
     say();
     const update = (found) => {
       if (epoch.value() !== state.epochs) epoch.set(state.epochs);
-      cards.replaceChildren(...races(state, found));
+      cards.replaceChildren(...races(state, found, widthOf(cards, Object.keys(found.runs).length)));
     };
     return { update, pause: () => { if (time.running()) time.pause(); } };
   }
 
   // ---- a card per method: p as bars, p_old as outlines, q as ticks -----------------------------
-  function races(state, found) {
+  function races(state, found, width) {
     const q = found.comparable ? found.q : null;
-    const top = Math.max(...state.pOld, ...(q || [0]), ...Object.values(found.runs).flatMap((run) => run.p.flat()));
-    return Object.entries(found.runs).map(([name, run]) => race(name, run, q, top, state));
+    const top = Math.min(2 * Math.max(...state.pOld, ...(state.start || []), ...(q || [])), 1);
+    return Object.entries(found.runs).map(([name, run]) => race(name, run, q, { top, width }, state));
   }
-  function race(name, run, q, top, state) {
+  // Of the bars of one card, in pixels, so that its text keeps its size
+  function widthOf(cards, n) {
+    const all = cards.clientWidth || 700;
+    const columns = all < 480 ? 2 : Math.min(n, Math.floor((all + 11) / 211));
+    return Math.round(Math.min((all - 11 * (columns - 1)) / columns, 360) - 22);
+  }
+  function race(name, run, q, size, state) {
     const [p, gradient] = [run.p[state.epochs], run.norms[state.epochs]];
     const away = q && M.sum(p.map((x, k) => Math.abs(x - q[k]))) / 2;
     const [status, kind] = statusOf(gradient, away);
@@ -72,32 +78,34 @@ tpo.play = (() => {
     return el("figure.race", { "data-race": name, "data-values": JSON.stringify(p) },
       el("figcaption", {}, el("span", { class: `swatch ${tpo.pictures.styleOf(name)}` }), el("b", {}, label),
         el(`span.badge.${kind}`, {}, status)),
-      bars(p, state.pOld, q, top, `${label} after ${state.epochs} epochs: ${spoken}`),
+      bars(p, state.pOld, q, size, `${label} after ${state.epochs} epochs: ${spoken}`),
       el("p", {}, `gradient ${number(gradient, 2)}`, q ? `, ${number(away, 2)} from q` : ""));
   }
   function statusOf(gradient, away) {
     if (away !== null && away < 0.01 && gradient < 0.05) return ["at q", "yes"];
     return gradient < 1e-6 ? ["no gradient", "open"] : ["moving", "open"];
   }
-  function bars(p, pOld, q, top, label) {
-    const [width, height] = [260, 92];
+  // A bar that is higher than the picture ends in an arrow
+  function bars(p, pOld, q, { top, width }, label) {
+    const height = 92;
     const slot = width / p.length;
     const thick = Math.min(slot * 0.62, 34);
-    const y = (v) => 4 + (1 - v / top) * (height - 4);
+    const y = (v) => 10 + (1 - Math.min(v / top, 1)) * (height - 10);
     const svg = el("svg", { viewBox: `0 0 ${width} ${height + 32}`, role: "img", "aria-label": label });
+    const text = (x, at, words, kind = "") => el(`text${kind}`, { x, y: at, "text-anchor": "middle" }, words);
     p.forEach((value, k) => {
       const middle = (k + 0.5) * slot;
-      svg.append(
-        el("rect", { class: `value c${k}`, x: middle - thick / 2, width: thick, y: y(value), height: height - y(value) }),
-        el("rect", { class: "before", x: middle - thick / 2 - 2, width: thick + 4, y: y(pOld[k]), height: height - y(pOld[k]) }),
-        el("text.name", { x: middle, y: height + 14, "text-anchor": "middle" }, tpo.candidates.NAMES[k]),
-        el("text", { x: middle, y: height + 28, "text-anchor": "middle" }, short(value)));
+      const box = (v, wider) => ({ x: middle - thick / 2 - wider, width: thick + 2 * wider, y: y(v), height: height - y(v) });
+      svg.append(el("rect", { class: `value c${k}`, ...box(value, 0) }), el("rect", { class: "before", ...box(pOld[k], 2) }),
+        text(middle, height + 14, tpo.candidates.NAMES[k], ".name"));
+      if (value > top) svg.append(text(middle, 9, "▲"));
+      if (slot > 25) svg.append(text(middle, height + 28, short(value)));
       if (q) svg.append(el("line.aim", { x1: middle - thick / 2 - 5, x2: middle + thick / 2 + 5, y1: y(q[k]), y2: y(q[k]) }));
     });
     svg.append(el("line.base", { x1: 0, x2: width, y1: height, y2: height }));
     return svg;
   }
-  const short = (x) => (x < 0.001 ? "<.001" : x.toFixed(x < 0.01 ? 3 : 2).replace(/^0/, ""));
+  const short = (x) => (x < 0.005 ? "0" : x >= 0.995 ? "1" : x.toFixed(2).slice(1));
 
   return { mount, LAST };
 })();

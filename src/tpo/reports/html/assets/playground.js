@@ -9,13 +9,14 @@ tpo.playground = (() => {
   const ones = (n) => Array.from({ length: n }, () => 1);
   const BESIDE = ["tpo", "grpo", "group_pg"];
   // Which figure comes first, by the topic of the preset
-  const ORDER = { "The target": ["target", "epochs", "pushes"], "Epochs on one batch": ["epochs", "target", "pushes"],
-    "Beside other methods": ["pushes", "epochs", "target"] };
+  const ORDER = { "The target": ["target", "epochs", "pushes", "factors"],
+    "Epochs on one batch": ["epochs", "target", "pushes", "factors"],
+    "Beside other methods": ["factors", "pushes", "epochs", "target"] };
 
   // start: the policy before the first epoch, null where it is p_old. beside: the methods that are played together.
   const state = {
     pOld: [], scores: [], lengths: [], start: null, name: "tpo", options: { ...M.DEFAULTS }, step: 1, epochs: 0,
-    ownScale: false, all: false, at: "old", beside: BESIDE, picked: 0, preset: null,
+    oneScale: false, all: false, at: "old", beside: BESIDE, picked: 0, preset: null,
   };
   function load(preset) {
     const { pOld, scores, options = {}, objective = "tpo", step = 1, epochs = 0, at = "old", beside = BESIDE } = preset;
@@ -107,17 +108,19 @@ tpo.playground = (() => {
     const charts = tpo.pictures.epochs(epochs);
     const scales = el("div.switches", {},
       choice("Policy at which the push is taken", [["old", "at p old"], ["now", "at p now"]], "old", (v) => { state.at = v; change(); }),
-      toggle("own scale for each", false, (on) => { state.ownScale = on; change(); }),
+      toggle("one scale for all", false, (on) => { state.oneScale = on; change(); }),
       toggle("all objectives", false, (on) => { state.all = on; change(); }));
     const words = el("p.live", { "aria-live": "polite" });
     const box = place("Push of every objective", el("p", {}, "−∂L/∂ log p of each candidate: up is more probable, down less. " +
-      "Select an objective to train with it."), scales, words);
+      "Select an objective to train with it."), scales);
     const pushes = tpo.pictures.pushes(box, (name) => { state.name = name; change(); refocus(`[data-push="${name}"]`); });
-    const details = tpo.formula.push(box, (k) => { state.picked = k; change(); });
+    box.append(words);
+    const factors = place(null);
+    const details = tpo.formula.push(factors, (k) => { state.picked = k; change(); });
     const code = el("code");
     host.append(el("details", {}, el("summary", {}, "The same in Python"), el("pre.snippet", {}, code)),
       el("a.small", { id: "link", href: "#playground", onclick: share }, "Link to these settings (puts them into the address)"));
-    const sections = { target: first, epochs, pushes: box };
+    const sections = { target: first, epochs, pushes: box, factors };
     let shown = null;
     function order(topic) {
       if (topic !== shown) stack.append(...ORDER[(shown = topic)].map((name) => sections[name]));
