@@ -211,7 +211,7 @@ def missing_paths(page: str) -> list[str]:
 def test_contributing_names_files_that_exist() -> None:
     page = (ROOT / "CONTRIBUTING.md").read_text()
     assert missing_paths(page) == []
-    assert missing_paths("`lab/tasks/` `docs/*.rst` `lab/gone.py` `a/` `make` `x / y`") == [
+    assert missing_paths("`lab/tasks/` `docs/*.py` `lab/gone.py` `a/` `make` `x / y`") == [
         "a/",
         "lab/gone.py",
     ]

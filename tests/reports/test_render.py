@@ -143,6 +143,16 @@ def test_a_method_has_the_same_colour_everywhere_and_no_two_lines_share_a_style(
     )
 
 
+def test_the_options_of_a_method_share_its_colour() -> None:
+    options = [f"tpo:eta={eta}" for eta in (1, 2, 3, 4, 5)]
+    found = styles.css_classes((name, name) for name in ("grpo:epochs=4", *options, "lpo", "gspo"))
+    assert found["grpo:epochs=4"] == "m1 d0"
+    assert [found[name] for name in options[:4]] == ["m0 d0", "m0 d1", "m0 d2", "m0 d3"]
+    assert (found["lpo"], found["gspo"]) == ("m5 d0", "m2 d0")
+    assert found[options[4]] == "m3 d0"  # a hue that no family of this figure has
+    assert styles.css_classes([("lpo", "LPO"), ("tpo_no_anchor", "x")])["LPO"] != "m5 d0"
+
+
 def test_numbers_read_short() -> None:
     shown = [number(x) for x in (0.012345, 12.345, 1234.6, 0.0, 1e-6, 7, None, "-", float("nan"))]
     assert shown == ["0.0123", "12.3", "1,235", "0", "1.0e-06", "7", "–", "-", "–"]

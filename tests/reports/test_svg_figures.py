@@ -9,6 +9,7 @@ import pytest
 from tpo.lab import studies
 from tpo.lab.execution.runner import Request, run
 from tpo.reports.gather import gather
+from tpo.reports.labels import readable
 from tpo.reports.svg import llm_figure
 from tpo.reports.svg.axes import Axis, AxisScale
 from tpo.reports.svg.draw import Figure, Mark, Panel
@@ -80,16 +81,16 @@ def test_a_figure_of_many_methods_draws_each_at_its_best_learning_rate():
     ends = {f"tpo:learning_rate={rate}:ties=pooled": rate for rate in rates}
     ends |= {f"grpo:learning_rate={rate}": 0.1 for rate in rates} | {"grpo": 0.3, "lpo": 0.2}
     all_of_them = llm_figure.figure(_compared(ends))
-    assert [label for label, _ in all_of_them.legend] == [*ends]
+    assert [label for label, _ in all_of_them.legend] == [readable(name) for name in ends]
     assert "best learning rate" not in all_of_them.note
     assert "The table has intervals" in all_of_them.note  # too many for bands
 
     drawn = llm_figure.figure(_compared(ends | {"ppo": 0.1}))
     assert [label for label, _ in drawn.legend] == [
-        "tpo:learning_rate=8e-06:ties=pooled",
-        "grpo",
-        "lpo",
-        "ppo",
+        "TPO, learning rate 8e-6, pooled ties",
+        "GRPO",
+        "LPO",
+        "PPO",
     ]
     assert [len(panel.marks) for panel in drawn.panels] == [4, 4]
     assert "Each method at its best learning rate; the table has the others" in drawn.note
@@ -97,3 +98,10 @@ def test_a_figure_of_many_methods_draws_each_at_its_best_learning_rate():
 
     methods = {f"tpo:eta={eta}": 0.1 for eta in range(11)}  # nothing to leave out
     assert len(llm_figure.figure(_compared(methods)).legend) == 11
+
+
+def test_options_that_all_lines_share_are_in_the_note():
+    drawn = llm_figure.figure(_compared({"tpo:epochs=4": 0.2, "grpo:epochs=4": 0.1}), "Sorting")
+    assert drawn.title == "Sorting"
+    assert drawn.legend == [("TPO", "m0 d0"), ("GRPO", "m1 d0")]
+    assert drawn.note.startswith("All with 4 epochs. On held-out prompts")

@@ -7,7 +7,7 @@ Stores and evidence keep a method as a specification (`tpo:epochs=4`) or as a la
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from tpo.objectives.labels import LABELS
 
@@ -52,6 +52,24 @@ def readable(label: object) -> str:
     head, *options = _parts(" ".join(str(label).split()))
     name = LABELS.get(head, head)
     return ", ".join([NAMES.get(name, name), *(_words(option) for option in options)])
+
+
+def shortened(labels: Iterable[str]) -> tuple[dict[str, str], list[str]]:
+    """Labels in words without the options that all have, and those options. Unlike labels stay unlike."""
+    parts = {label: readable(label).split(", ") for label in labels}
+    first = next(iter(parts.values()), [])
+    shared = [
+        part
+        for part in first[1:]
+        if len(parts) > 1 and all(part in one[1:] for one in parts.values())
+    ]
+    names = {
+        label: ", ".join([one[0], *(part for part in one[1:] if part not in shared)])
+        for label, one in parts.items()
+    }
+    if len(set(names.values())) < len(names):
+        return {label: label for label in parts}, []
+    return names, shared
 
 
 def readable_text(text: str) -> str:

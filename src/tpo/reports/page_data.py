@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from tpo.reports.labels import readable, readable_text
+from tpo.reports.labels import readable, readable_text, shortened
 from tpo.reports.story import answer, highlighted, inline, main_panels
 from tpo.reports.styles import ALIASES, OWN, css_classes, slug
 
@@ -60,21 +60,8 @@ def _add_style(series: dict[str, Any], classes: Mapping[str, str]) -> None:
 
 
 def _names(study: Mapping[str, Any]) -> tuple[dict[str, str], list[str]]:
-    """Labels in words, without the options that all have; and those options. Unlike labels stay unlike."""
-    labels = list(dict.fromkeys(series["key"] for series in _all_series(study)))
-    parts = {label: readable(label).split(", ") for label in labels}
-    shared = [
-        part
-        for part in next(iter(parts.values()), [])[1:]
-        if len(labels) > 1 and all(part in one[1:] for one in parts.values())
-    ]
-    names = {
-        label: ", ".join([one[0], *(part for part in one[1:] if part not in shared)])
-        for label, one in parts.items()
-    }
-    if len(set(names.values())) < len(names):
-        return {label: label for label in labels}, []
-    return names, shared
+    """The labels of the study's lines in words, and the options that all share."""
+    return shortened(series["key"] for series in _all_series(study))
 
 
 def _rename(study: dict[str, Any], names: Mapping[str, str]) -> None:

@@ -1,12 +1,15 @@
-"""Colours of methods: the same in every study, and different for all lines of one study."""
+"""Colours of methods: one per family in every figure, and a style for each line of one figure."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from itertools import count
 
 HUES = 8
 """The number of colours, `.m0` to `.m7` in style.css; colour-blind readers can tell them apart."""
+
+DASHES = 4
+"""The number of kinds of lines, `.d0` (solid) to `.d3` in style.css."""
 
 OWN = {
     "tpo": 0,
@@ -20,29 +23,69 @@ OWN = {
 }
 """The hue of each method."""
 
-ALIASES = {"tpo_token": "tpo", "grpo_token": "grpo", "reinforce": "group_pg", "pg": "group_pg"}
-"""Methods that take another method's hue, in studies without that method."""
+ALIASES = {
+    "tpo_token": "tpo",
+    "tpo_outcomes": "tpo",
+    "grpo_token": "grpo",
+    "reinforce": "group_pg",
+    "pg": "group_pg",
+    "dr_grpo": "dg",
+    "gspo": "ppo",
+    "lpo": "tpo_no_anchor",
+    "maxrl": "ce",
+}
+"""Methods that take another method's hue, in figures without that method."""
 
 
 def css_classes(series: Iterable[tuple[str, str]]) -> dict[str, str]:
     """The CSS classes of each label, from (method, label) pairs in their order in the study.
 
-    A method's hue goes to the label that is its plain name, else to the first of its labels. The other
-    labels take unused hues, then dashed lines.
+    The hue is that of the family, the method without its options, and the dash tells its lines apart. A family
+    has the same hue in every figure, unless another family of the figure has it. A method without options has
+    the solid line. More than four lines of a family take unused hues; more than 32 lines repeat.
     """
     pairs = list(dict.fromkeys(series))
-    plain = [(method, label) for method, label in pairs if slug(label) == method]
-    relatives = [(ALIASES.get(method, ""), label) for method, label in (*plain, *pairs)]
-    slots: dict[str, int] = {}
-    for method, label in (*plain, *pairs, *relatives):
-        hue = OWN.get(method)
-        if hue is not None and label not in slots and hue not in slots.values():
-            slots[label] = hue
-    free = (slot for slot in count() if slot not in slots.values())
-    for _, label in pairs:
-        if label not in slots:
-            slots[label] = next(free)
-    return {label: f"m{slot % HUES} d{slot // HUES % 4}" for label, slot in slots.items()}
+    hues = _hues(pairs)
+    found: dict[str, tuple[int, int]] = {}
+    for method, label in sorted(pairs, key=lambda pair: not _plain(*pair)):
+        hue = hues[family(method)]
+        free = (one for one in _slots(hue, set(hues.values())) if one not in found.values())
+        found.setdefault(label, next(free, (hue, 0)))
+    return {label: f"m{hue} d{dash}" for _, label in pairs for hue, dash in [found[label]]}
+
+
+def family(method: str) -> str:
+    """The method without its options."""
+    return method.split(":")[0]
+
+
+def _plain(method: str, label: str) -> bool:
+    """Whether the label is the plain name of the method."""
+    return slug(label) == method
+
+
+def _hues(pairs: Iterable[tuple[str, str]]) -> dict[str, int]:
+    """The hue of each family: its own or its relative's if no other family has it, else an unused one."""
+    names = list(dict.fromkeys(family(method) for method, _ in pairs))
+    hues: dict[str, int] = {}
+    for known in (OWN, {name: OWN[relative] for name, relative in ALIASES.items()}):
+        for name in names:
+            if name in known and name not in hues and known[name] not in hues.values():
+                hues[name] = known[name]
+    unused = (hue for hue in count() if hue % HUES not in hues.values() or hue >= HUES)
+    for name in names:
+        if name not in hues:
+            hues[name] = next(unused) % HUES
+    return hues
+
+
+def _slots(hue: int, taken: set[int]) -> Iterator[tuple[int, int]]:
+    """(hue, dash) in the order in which the lines of a family take them."""
+    others = [other for other in range(HUES) if other not in taken]
+    rest = [other for other in range(HUES) if other in taken and other != hue]
+    for one in (hue, *others, *rest):
+        for dash in range(DASHES):
+            yield one, dash
 
 
 def slug(label: object) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tpo.reports.labels import readable
+from tpo.reports.labels import shortened
 from tpo.reports.styles import css_classes
 from tpo.reports.svg.axes import Axis
 from tpo.reports.svg.draw import Figure, Mark, Panel
@@ -49,7 +49,10 @@ def figure(summary: Mapping[str, Any], title: str = "") -> Figure:
     )
     if len(shown) < len(methods):
         note = f"Each method at its best learning rate; the table has the others. {note}"
-    legend = [(readable(label), colours[label]) for label in shown.values()]
+    names, shared = shortened(shown.values())
+    if shared:
+        note = f"All with {', '.join(shared)}. {note}"
+    legend = [(names[label], colours[label]) for label in shown.values()]
     return Figure(
         title or summary["title"], panels, legend, columns=3 if len(panels) == 3 else 2, note=note
     )
