@@ -12,8 +12,6 @@ import pytest
 
 from support import ROOT
 
-pytest.importorskip("trl")
-
 GUIDES = ROOT / "docs/guides"
 FENCE = re.compile(r"^```(\S[^\n]*)\n(.*?)^```$", flags=re.DOTALL | re.MULTILINE)
 
@@ -88,6 +86,7 @@ def test_the_extras_that_a_page_installs_exist(page: str) -> None:
 
 
 def test_own_reward_trains_a_model_through_trl(tmp_path: Path) -> None:
+    pytest.importorskip("trl")
     printed = follow("own-reward.md", tmp_path)
     found = re.search(r"reward: (\S+) in the first batch, (\S+) in the last", printed)
     assert found
@@ -99,3 +98,19 @@ def test_own_reward_trains_a_model_through_trl(tmp_path: Path) -> None:
 def test_the_arithmetic_of_a_7b_run_gives_the_table_beside_it(tmp_path: Path) -> None:
     printed = follow("plan-7b.md", tmp_path, ("python plan.py",))
     assert "57.4 GB" in printed
+
+
+def test_own_objective_is_a_row_of_the_league(tmp_path: Path) -> None:
+    pytest.importorskip("jax")
+    printed = follow("own-objective.md", tmp_path, ("python check.py", "tpo run --methods"))
+    rows = dict(re.findall(r"^\W*(lean\.py:Lean|tpo)\W+(\d\.\d+)", printed, flags=re.MULTILINE))
+    assert rows.keys() == {"lean.py:Lean", "tpo"}
+    assert float(rows["tpo"]) < 0.3, "a random policy is wrong in three of four answers"
+
+
+def test_own_task_is_learned_from_the_command_line(tmp_path: Path) -> None:
+    pytest.importorskip("jax")
+    printed = follow("own-task.md", tmp_path, ("tpo run --task parity.py:Parity",))
+    errors = dict(re.findall(r"^\W*(tpo|dg|pg)\W+(\d\.\d+)", printed, flags=re.MULTILINE))
+    assert errors.keys() == {"tpo", "dg", "pg"}
+    assert max(map(float, errors.values())) < 0.2, "guessing is wrong half of the time"
