@@ -354,6 +354,23 @@ def test_an_address_that_makes_no_sense_is_left_alone(page: Any, hostile: str) -
     check(page)
 
 
+def test_a_policy_that_has_moved_travels_in_the_address(page: Any, tab: Any, written: Path) -> None:
+    page.locator("[data-preset=ties]").click()
+    page.locator("#link").click()
+    sent, before = page.url, page.evaluate("tpo.playground.state")
+    page.goto("about:blank")
+    page.goto(sent)
+    page.wait_for_selector("html[data-ready] [data-push]")
+    after = page.evaluate("tpo.playground.state")
+    assert after["start"] == pytest.approx(before["start"])
+    assert (after["at"], after["beside"]) == ("now", before["beside"])
+    check(page)
+    page.get_by_role("button", name="Start at p old").click()
+    assert page.evaluate("tpo.playground.state.start") is None
+    check(page)
+    tab.requests[:] = [written.as_uri()]
+
+
 def test_an_address_cannot_name_what_is_no_objective(page: Any) -> None:
     words = "p=.5,.5;s=0,1;n=1,1;objective=__proto__;score=constructor;eta=1e999;epochs=1e9"
     page.evaluate("h => { location.hash = '#playground:' + h }", words)

@@ -130,7 +130,8 @@ tpo.formula = (() => {
     return (state, found) => {
       const kind = M.OBJECTIVES[state.name];
       title.textContent = `The push of ${kind.label} ${state.at === "old" ? "at p old" : "at p now"}`;
-      words.textContent = rule(kind, state.options);
+      const means = found.policy && state.lengths.some((n) => n > 1) ? " Each factor is shown as its mean over the tokens." : "";
+      words.textContent = rule(kind, state.options) + means;
       body.replaceChildren(pushTable(state, found, pick));
     };
   }

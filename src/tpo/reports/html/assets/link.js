@@ -13,7 +13,7 @@ tpo.link = (() => {
 
   function write(state) {
     const short = (x) => String(Number(x.toPrecision(8)));
-    const parts = [["objective", state.name], ["score", state.options.score]];
+    const parts = [["objective", state.name], ["score", state.options.score], ["at", state.at], ["beside", state.beside.join(",")]];
     for (const [key, field] of Object.entries(LISTS)) parts.push([key, state[field].map(short).join(",")]);
     if (state.start) parts.push(["c", state.start.map(short).join(",")]);
     for (const key of OPTIONS) parts.push([key, short(state.options[key])]);
@@ -33,6 +33,9 @@ tpo.link = (() => {
     const start = numbers(given.c);
     state.start = start.length === lists.pOld.length && start.every(positive) ? scaled(start) : null;
     if (Object.hasOwn(tpo.maths.OBJECTIVES, given.objective)) state.name = given.objective;
+    if (["old", "now"].includes(given.at)) state.at = given.at;
+    const beside = (given.beside || "").split(",").filter((name) => Object.hasOwn(tpo.maths.OBJECTIVES, name)).slice(0, 4);
+    if (beside.length) state.beside = beside;
     if (SCORES.includes(given.score)) state.options.score = given.score;
     for (const [key, [low, high]] of Object.entries(LIMITS)) {
       const value = Number(given[key]);
