@@ -18,23 +18,26 @@ class Commands(SphinxDirective):
     """A section for each command: its usage, what it does, and its options with their help."""
 
     def run(self) -> list[nodes.Node]:
-        return [section(name, of) for name, of in commands(parser())]
+        return [section(name, does, of) for name, does, of in commands(parser())]
 
 
-def commands(of: argparse.ArgumentParser) -> Iterator[tuple[str, argparse.ArgumentParser]]:
-    """The commands of a parser, each with its own parser."""
+def commands(of: argparse.ArgumentParser) -> Iterator[tuple[str, str, argparse.ArgumentParser]]:
+    """The commands of a parser: name, what it does, its own parser."""
     for action in of._actions:
         if isinstance(action, argparse._SubParsersAction):
-            yield from action.choices.items()
+            for listed in action._choices_actions:
+                yield listed.dest, listed.help or "", action.choices[listed.dest]
 
 
-def section(name: str, of: argparse.ArgumentParser) -> nodes.section:
+def section(name: str, does: str, of: argparse.ArgumentParser) -> nodes.section:
     """One command."""
     of.formatter_class = lambda prog: argparse.HelpFormatter(prog, width=WIDTH)
     usage = of.format_usage().removeprefix("usage: ")
-    parts: list[nodes.Node] = [nodes.title(text=f"tpo {name}"), nodes.literal_block(usage, usage)]
-    if of.description:
-        parts.insert(1, nodes.paragraph(text=of.description))
+    parts: list[nodes.Node] = [
+        nodes.title(text=f"tpo {name}"),
+        nodes.paragraph(text=of.description or f"{does[:1].upper()}{does[1:]}."),
+        nodes.literal_block(usage, usage, language="text"),
+    ]
     parts += [listed for group in of._action_groups for listed in options(of, group)]
     return nodes.section("", *parts, ids=[f"tpo-{name}"], names=[f"tpo {name}"])
 

@@ -143,9 +143,12 @@ def options(found: Entry) -> list[str]:
     return ["Options", "-------", "", *(listed or ["None."])]
 
 
-def list_table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> list[str]:
-    """An rst table that scrolls by itself where it is wide."""
-    lines = [".. list-table::", "   :header-rows: 1", ""]
+def list_table(
+    head: tuple[str, ...], rows: list[tuple[str, ...]], widths: str = "auto"
+) -> list[str]:
+    """An rst table that scrolls by itself where it is wide; with `widths` its cells wrap."""
+    kind = [] if widths == "auto" else ["   :class: wrapped"]
+    lines = [".. list-table::", "   :header-rows: 1", f"   :widths: {widths}", *kind, ""]
     for row in (head, *rows):
         lines += [f"   {'*' if i == 0 else ' '} - {cell}" for i, cell in enumerate(row)]
     return [*lines, ""]
@@ -159,13 +162,12 @@ def table() -> str:
         traits = found.make.traits
         asks = (traits.group, traits.critic, traits.reference, traits.epochs)
         yes = ("yes" if asked else "" for asked in asks)
-        rows.append(
-            (f":doc:`{label(name)} <{name}>`", f"``{name}``", found.summary, traits.family, *yes)
-        )
-    head = ("objective", "name", "in short", "family", "group", "critic", "reference", "epochs")
+        link = f":doc:`{label(name)} <{name}>` ``{name}``"
+        rows.append((link, found.summary, traits.family, *yes))
+    head = ("objective", "in short", "family", "group", "critic", "reference", "epochs")
     lines = [
         *OBJECTIVES_INTRODUCTION,
-        *list_table(head, rows),
+        *list_table(head, rows, "16 42 10 8 8 11 9"),
         *TABLE_4_DIFFERENCES,
         *standard_group(),
         ".. toctree::",
@@ -221,16 +223,18 @@ def standard_group() -> list[str]:
 
 def papers(rows: dict[str, dict[str, str]]) -> str:
     """One row per objective: its paper, and what each library calls it."""
-    head = ("objective", "paper", *ENGINES.values(), "note")
+    head = ("objective", "paper", *ENGINES.values())
     body = []
     for name in tpo.list_objectives():
         doc, row = inspect.getdoc(entry(name).make) or "", rows[name]
         numbers = dict.fromkeys(re.findall(r"arXiv (\d{4}\.\d{5})", doc.partition("Source:")[2]))
         links = [f"`{number} <https://arxiv.org/abs/{number}>`__" for number in numbers]
-        names = (f"``{row[key]}``" if row[key] else "-" for key in ENGINES)
+        names = (f"``{row[key]}``" if row[key] else r"\-" for key in ENGINES)
         named = f":doc:`{row['title']} <{name}>` ``{name}``"
-        body.append((named, ", ".join(links) or "see its page", *names, row["note"] or "-"))
-    return "\n".join([*PAPERS_INTRODUCTION, *list_table(head, body)])
+        body.append((named, ", ".join(links) or "see its page", *names))
+    notes = [f"- ``{name}``: {row['note']}" for name, row in rows.items() if row["note"]]
+    found = list_table(head, body, "20 12 18 18 18 14")
+    return "\n".join([*PAPERS_INTRODUCTION, *found, "Differences:", "", *notes, ""])
 
 
 PAPERS_INTRODUCTION = (
