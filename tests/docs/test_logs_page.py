@@ -25,9 +25,7 @@ def named() -> Iterator[str]:
 
 def known(metric: str) -> bool:
     """Whether a row speaks of this metric; NAME is any reward, K any number, `min_` a prefix."""
-    own = re.sub(
-        r"\d+", "K", metric.replace("reward", "NAME", 1) if "/reward" in metric else metric
-    )
+    own = re.sub(r"\d+", "K", metric.replace("/reward", "/NAME"))
     return any(own == name or (name.endswith("_") and own.startswith(name)) for name in named())
 
 
