@@ -1,0 +1,47 @@
+"""The course in docs/learn has one form: each chapter states a law that is a test, and leads to the next."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from support import ROOT
+
+LEARN = ROOT / "docs/learn"
+CHAPTERS = sorted(LEARN.glob("[0-9]*.md"))
+PRESETS = ROOT / "src/tpo/reports/html/assets/presets.json"
+
+
+def links(text: str) -> list[str]:
+    """The chapters that a page links to, without duplicates, in order."""
+    return list(dict.fromkeys(re.findall(r"\]\((\d\d-[\w-]+)\)", text)))
+
+
+@pytest.mark.parametrize("path", CHAPTERS, ids=lambda p: p.stem)
+def test_a_chapter_names_tests_that_exist_and_an_exercise_with_a_check(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    exercise = text.partition("## Exercise")[2].partition("## The law")[0]
+    assert "Show a solution" in exercise
+    assert re.search(r"^ *assert ", exercise, re.MULTILINE)
+    law = text.partition("## The law")[2]
+    named = re.findall(r"test_\w+\.py", law)
+    assert named
+    assert [name for name in named if not (ROOT / "tests/objectives" / name).is_file()] == []
+
+
+@pytest.mark.parametrize("path", CHAPTERS, ids=lambda p: p.stem)
+def test_a_chapter_links_to_presets_of_the_playground(path: Path) -> None:
+    named = re.findall(r'playground\.html#preset=([\w-]+)"', path.read_text(encoding="utf-8"))
+    known = {preset["name"] for preset in json.loads(PRESETS.read_text(encoding="utf-8"))}
+    assert named
+    assert set(named) <= known
+
+
+def test_chapters_are_numbered_in_order_and_each_leads_to_the_next() -> None:
+    names = [path.stem for path in CHAPTERS]
+    assert [int(name[:2]) for name in names] == list(range(1, len(names) + 1))
+    assert links((LEARN / "index.md").read_text(encoding="utf-8")) == names
+    for path, after in zip(CHAPTERS, names[1:], strict=False):
+        ending = path.read_text(encoding="utf-8").partition("## The law")[2]
+        assert links(ending)[-1] == after
