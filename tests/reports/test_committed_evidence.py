@@ -104,6 +104,20 @@ def test_the_printed_command_gives_the_committed_seeds(tmp_path, capsys):
     assert np.isclose(ours, known, rtol=1e-3).sum() >= 6
 
 
+def test_what_the_front_page_has_from_the_lab_notes_is_in_them():
+    page = (DOCS / "research/index.md").read_text()
+    notes = (DOCS / "research/lab-notes.md").read_text()
+    for said in ("2.0 (-1.3 to 5.2)", "**15.6** (7.7 to 23.5)", "met on two tasks of six"):
+        assert said in page
+        assert said in notes
+
+
+def test_no_page_is_left_of_evidence_that_is_gone():
+    made = set(publish.made(DOCS, publish.kept(DOCS)))
+    for folder in (DOCS / "research/studies", DOCS / "research/comparisons", DOCS / "figures"):
+        assert [path for path in folder.iterdir() if path not in made] == []
+
+
 def test_the_distances_of_the_staleness_protocols_are_those_of_the_evidence():
     known = {
         (p.coords["D"], p.method): p for p in studies.published_numbers() if p.study == "staleness"

@@ -39,6 +39,9 @@ def test_a_claim_in_words():
     assert readable_text("TPO, optimiser muon_fading 2.57% against TPO, epochs 1 8%") == (
         "TPO (Muon with fading steps) 2.57% against TPO (1 epoch) 8%"
     )
+    assert readable_text("tpo:epochs=4, seed 2: none; dr_grpo:epochs=1 too") == (
+        "TPO (4 epochs), seed 2: none; Dr. GRPO (1 epoch) too"
+    )
     assert readable_text("GRPO no KL 5%, PG (IS) 4%") == (
         "GRPO without KL 5%, PG with importance sampling 4%"
     )

@@ -42,7 +42,8 @@ PHRASES: Mapping[str, Mapping[str, str]] = {
 
 _VALUE = r"[\w.+-]*\w"
 _OPTIONS = re.compile(rf"((?:[:, ] ?\w+={_VALUE})+)")
-_LAB_OPTIONS = re.compile(r"((?:, (?:epochs|optimiser) \w+)+)")
+_IN_TEXT = re.compile(rf"(\w*)((?:[:, ] ?\w+={_VALUE})+)")
+_LAB_OPTIONS = re.compile(r"(\w*)((?:, (?:epochs|optimiser) \w+)+)")
 _NAMED = re.compile("|".join(rf"\b{re.escape(name)}(?!\w)" for name in NAMES))
 _OPTION = re.compile(r"(\w+)(=| )(\S+)")
 
@@ -76,11 +77,11 @@ def readable_text(text: str) -> str:
     """Prose with methods in it: `TPO epochs=4 ends lower` -> `TPO (4 epochs) ends lower`."""
 
     def words(found: re.Match[str]) -> str:
-        options = _split(found[1]) or found[1].split(", ")[1:]
-        return f" ({', '.join(map(_words, options))})"
+        options = _split(found[2]) or found[2].split(", ")[1:]
+        return f"{LABELS.get(found[1], found[1])} ({', '.join(map(_words, options))})"
 
     named = _NAMED.sub(lambda found: NAMES[found[0]], text)
-    return _LAB_OPTIONS.sub(words, _OPTIONS.sub(words, named))
+    return _LAB_OPTIONS.sub(words, _IN_TEXT.sub(words, named))
 
 
 def _parts(label: str) -> list[str]:
