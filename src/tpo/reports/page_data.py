@@ -16,6 +16,18 @@ DIGITS = 5
 """Significant digits of a curve's numbers."""
 
 
+MEASURES = {
+    "held-out accuracy of samples": "held-out accuracy, sampled answers",
+    "held-out greedy accuracy": "held-out accuracy, greedy answers",
+    "reward": "reward of the training rollouts",
+    "entropy": "entropy per token (nats)",
+    "completions/mean_length": "mean completion length (tokens)",
+    "groups/zero_variance": "share of zero-variance groups",
+    "KL from the start": "KL from the initial model",
+}
+"""Measures of language models, and how a figure calls them."""
+
+
 def prepared(study: Mapping[str, Any]) -> dict[str, Any]:
     """A copy of one study's summary as a page needs it.
 
@@ -78,6 +90,10 @@ def _rename(study: dict[str, Any], names: Mapping[str, str]) -> None:
     for verdict in study.get("verdicts") or ():
         for part in ("claim", "detail"):
             verdict[part] = _renamed(str(verdict.get(part) or ""), names)
+    for panel in study["panels"]:
+        panel["title"] = MEASURES.get(str(panel.get("title")), panel.get("title"))
+        if y := panel.get("y"):
+            y["label"] = MEASURES.get(str(y.get("label")), y.get("label"))
     of_models = specifications if study.get("methods") else {}
     study["about"] = _renamed(str(study.get("about") or ""), of_models)
 

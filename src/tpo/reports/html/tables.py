@@ -96,6 +96,8 @@ def _cell(row: Row, column: Column, styles: Mapping[str, str]) -> Html:
     if column.title == "method":
         swatch = element("span", class_=f"swatch {styles[text]}") if text in styles else None
         return element("th", swatch, text, scope="row")
+    if column.kind is None:
+        text = text.replace("_", " ")
     return element("td", text, class_=column.kind, data_label=column.title)
 
 
@@ -118,10 +120,15 @@ def _by_setting(rows: Sequence[Row]) -> list[Column]:
     """The columns of `wording.columns` in the page's order; without published numbers, none about them."""
     published = any(row.get("published") is not None for row in rows)
     curves = any(row.get("last100") is not None for row in rows)
+    metrics = {_metric(row) for row in rows}
     found = []
     for column in columns(rows):
         if column.title in PUBLISHED and not published:
             continue
+        if column.title == "metric" and len(metrics) == 1:
+            continue
+        if column.title == "published" and len(metrics) == 1:
+            column = column._replace(title=f"published {metrics.pop()}")
         column = _renamed(column, published and curves)
         if column.title == "ours" and not published:
             column = column._replace(title="mean")

@@ -114,18 +114,24 @@ tpo.chart = (() => {
     const lit = tpo.legend.lit(visible, given.focus);
     const bright = visible.filter((s) => lit.has(s.key));
     const stepped = data.kind === "profile";
-    const free = tpo.labels.margin(bright, width);
+    const free = stepped ? 0 : tpo.labels.margin(bright, width);
     const box = { left: MARGIN.left, right: width - (free || MARGIN.right), top: MARGIN.top, bottom: height - MARGIN.bottom, height };
     const { x, y } = axes(data, visible, view, box);
     frame(svg, x, y, data, box);
     for (const series of [...visible.filter((s) => !lit.has(s.key)), ...bright]) {
       svg.append(drawn(series, { x, y, view, box, stepped, dim: !lit.has(series.key) }));
     }
-    if (free) svg.append(tpo.labels.atEnds(bright.map((s) => ({ ...s, value: last(centreOf(s, view)) })), y, box, width));
+    svg.append(...names(bright, { x, y, view, box, stepped, width, free }));
     const cursor = el("g.cursor");
     svg.append(cursor);
     const stops = [...new Set(bright.flatMap((s) => s.x))].sort((a, b) => a - b);
     return { x, y, stops, visible, bright, view, cursor, box, stepped };
+  }
+  function names(series, { x, y, view, box, stepped, width, free }) {
+    const { atEnds, besideRises, MOST, WIDE } = tpo.labels;
+    if (stepped) return width < WIDE || series.length > MOST ? [] : [besideRises(series, x, y, box)];
+    const ends = series.map((s) => ({ ...s, value: last(centreOf(s, view)) }));
+    return free ? [atEnds(ends, y, box, width)] : [];
   }
   function drawn(series, { x, y, view, box, stepped, dim }) {
     const g = el("g", { class: `series ${series.style}${dim ? " dim" : ""}` });

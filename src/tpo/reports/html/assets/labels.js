@@ -1,4 +1,4 @@
-// Names at the right ends of lines, moved apart where they would cover each other.
+// Names beside lines: at their right ends, moved apart where they would cover each other.
 "use strict";
 globalThis.tpo = globalThis.tpo || {};
 
@@ -33,5 +33,25 @@ tpo.labels = (() => {
     for (const one of known.toReversed()) limit = (one.at = Math.min(one.at, limit)) - LINE;
   }
 
-  return { margin, atEnds };
+  // Steps all end at 1: each name stands beside its own rise instead, at a height of its own
+  function besideRises(series, x, y, box) {
+    const half = (s) => riseTo(s, 0.5) ?? Infinity;
+    const known = [...series].sort((a, b) => half(a) - half(b));
+    return el("g.end-labels", {}, known.map((s, i) => {
+      const height = 1 - (i + 1) / (known.length + 1);
+      const at = riseTo(s, height);
+      const px = at === null ? box.right : x.at(at);
+      const left = px > box.right - s.label.length * LETTER - 8;
+      return el("g", { class: s.style }, el("text.end-label", {
+        x: px + (left ? -6 : 6), y: y.at(height) + 4, "text-anchor": left ? "end" : "start" },
+      el("title", {}, s.label), s.label));
+    }));
+  }
+  // The first x at which a share reaches that height
+  function riseTo(series, height) {
+    const i = series.mean.findIndex((share) => share >= height);
+    return i < 0 ? null : series.x[i];
+  }
+
+  return { margin, atEnds, besideRises, MOST, WIDE };
 })();
