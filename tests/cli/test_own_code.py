@@ -200,4 +200,16 @@ def test_options_follow_the_class():
 def test_a_group_objective_with_one_candidate_is_refused(method, capsys):
     flags = ["--reward", "bag", "--group-size", "1", "--methods", method]
     assert main([*RUN, *flags]) == 2
-    assert "compares the candidates of a context, so it needs at least 2" in capsys.readouterr().err
+    assert (
+        "compares the candidates of one context, so a group needs at least 2"
+        in capsys.readouterr().err
+    )
+
+
+def test_a_comparison_of_language_models_takes_an_own_objective(tmp_path):
+    from tpo.llm.comparison.method import method
+
+    mine = written(tmp_path, "mine.py", OBJECTIVE)
+    found = method(f"{mine}:Mine:eta=0.5")
+    assert (found.objective, dict(found.options)) == (f"{mine}:Mine", {"eta": 0.5})
+    assert found.label == "Mine eta=0.5"

@@ -20,7 +20,7 @@ def _micro_batch(text: str) -> int | str:
 OPTIONS: dict[str, tuple[Any, str]] = {
     "model": (str, "a hub name, a folder, or a .gguf file"),
     "task": (str, "gsm8k, gsm8k:FOLDER, gym:NAME (reasoning-gym), toy:NAME, or a .jsonl file"),
-    "objective": (str, "a name of tpo.list_objectives(), without a critic (tpo)"),
+    "objective": (str, "a name of tpo.list_objectives(), without a critic, or FILE.py:CLASS (tpo)"),
     "out": (str, "folder of the run (tpo-output)"),
     "score": (str, "sequence score: sum, mean, ratio, mean_ratio (ratio for tpo)"),
     "eta": (float, "temperature of the target"),

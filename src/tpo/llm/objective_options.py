@@ -8,6 +8,7 @@ from typing import Any
 
 import tpo
 from tpo.objectives import Objective, entry
+from tpo.objectives.base import check_group_size
 
 DEFAULT_SCORE = "ratio"
 """The sequence score for language models where an objective's own default is the paper's sum."""
@@ -43,6 +44,15 @@ def build_objective(name: str, options: Mapping[str, Any], beta: float, beta_is:
     if "beta" in accepted:
         given["beta"] = beta
     return tpo.objective(name, **given)
+
+
+def check_group(objective: str, option: str, size: int) -> None:
+    """Raise for a group of one: a group objective has nothing to compare, and TRL needs two for any other."""
+    check_group_size(objective, option, size)
+    if size < 2:
+        raise ValueError(
+            f"{option} is {size}, and TRL's trainer needs at least 2 for any objective: set {option} to 2"
+        )
 
 
 def _check_trainable(name: str) -> None:

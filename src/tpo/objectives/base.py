@@ -222,6 +222,15 @@ def entry(name: str) -> Entry:
     return _REGISTRY[name]
 
 
+def check_group_size(name: str, option: str, size: int, instead: str = "") -> None:
+    """Raise if an objective compares candidates and there is one; `option` is what the user sets."""
+    if size < 2 and entry(name).make.traits.group:
+        raise ValueError(
+            f"{option} is {size}, and objective {name!r} compares the candidates of one context, so a group "
+            f"needs at least 2: set {option} to 2 or more{instead}"
+        )
+
+
 def objective(name: str, **options: Any) -> Objective:
     """The objective of that name, or of a class `FILE.py:CLASS`, with its defaults, changed by `options`."""
     found = entry(name)

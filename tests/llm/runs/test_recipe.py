@@ -115,7 +115,11 @@ def test_the_flags_of_a_recipe_make_it_again() -> None:
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"group_size": 1}, "group_size is 1: a group needs at least 2"),
+        ({"group_size": 1}, "group_size is 1, and objective 'tpo' compares the candidates"),
+        (
+            {"group_size": 1, "objective": "reinforce"},
+            "TRL's trainer needs at least 2 for any objective",
+        ),
         (
             {"micro_batch": 7},
             "micro_batch is 7 on 1 processes.*256 completions: set micro_batch=16",

@@ -14,6 +14,7 @@ from tpo.lab.rollouts import Rollout
 from tpo.lab.tasks import Task
 from tpo.lab.training.optimisers import Optimiser
 from tpo.lab.training.registry import described, policy_for, rebuilt
+from tpo.objectives.base import check_group_size
 
 Options = tuple[tuple[str, Any], ...]
 
@@ -36,13 +37,12 @@ class Method:
 
     def check_group(self) -> None:
         """Raise if the objective compares candidates, and there is one per context."""
-        traits = self.build().traits
-        if traits.group and self.rollout.rule.many and self.rollout.group_size < 2:
-            raise ValueError(
-                f"group_size is {self.rollout.group_size}, and objective {self.objective!r} compares the "
-                "candidates of a context, so it needs at least 2: give --group-size 2 or more, or an "
-                "objective of single samples, such as 'reinforce', 'ppo' or 'dg'"
+        self.build()
+        if self.rollout.rule.many:
+            instead = (
+                ", or choose an objective of single samples, such as 'reinforce', 'ppo' or 'dg'"
             )
+            check_group_size(self.objective, "group_size", self.rollout.group_size, instead)
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from tpo.llm.objective_options import accepted_options
 from tpo.llm.runs.recipe import Recipe, typed_option
 from tpo.objectives.labels import label
 from tpo.storage.former_names import FORMER_OPTIONS, FORMER_VALUES, current_options
+from tpo.user_code import split_options
 
 RECIPE_OPTIONS = (
     "score",
@@ -81,7 +82,7 @@ class MethodSpec:
 
 def method(text: str) -> MethodSpec:
     """`OBJECTIVE` or `OBJECTIVE:OPTION=VALUE:...`; a wrong name lists the valid ones."""
-    objective, *parts = text.strip().split(":")
+    objective, *parts = split_options(text.strip())
     options: dict[str, Any] = {}
     for part in parts:
         option, sign, value = part.partition("=")

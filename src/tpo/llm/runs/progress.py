@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,9 @@ SHOWN = {
 SHOWN_BESIDE_BAR = 4
 """The number of metrics that fit beside the bar."""
 
+LINE_SECONDS = 5.0
+"""Seconds between two lines where stderr is not a terminal, at least."""
+
 
 class StepLogger(TrainerCallback):  # type: ignore[misc]
     """Writes DIR/log.jsonl and DIR/samples.jsonl, and shows the progress of each step on stderr."""
@@ -36,6 +40,7 @@ class StepLogger(TrainerCallback):  # type: ignore[misc]
         self.samples = samples
         self.quiet = quiet
         self._bar: Any = None
+        self._printed: float | None = None
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         """Drop the rows that were logged after the checkpoint that is resumed from."""
@@ -72,15 +77,24 @@ class StepLogger(TrainerCallback):  # type: ignore[misc]
 
     def _show(self, state: Any, row: dict[str, Any]) -> None:
         numbers = [f"{name} {value:.3g}" for name, value in shown_metrics(row).items()]
-        if self._bar is None:
+        if self._bar is None and self._is_due(state):
             line = f"step {state.global_step}/{state.max_steps}  {'  '.join(numbers)}"
-            print(line, file=sys.stderr)
-        else:
+            print(line, file=sys.stderr, flush=True)
+        elif self._bar is not None:
             bar, task = self._bar
             beside = "  ".join(numbers[:SHOWN_BESIDE_BAR])
             bar.update(task, completed=state.global_step, numbers=beside)
         for sample in self._last_batch()[: self.samples]:
             self._print(f"  {sample['prompt']!r} -> {sample['completion']!r}: {sample['scores']}")
+
+    def _is_due(self, state: Any) -> bool:
+        """Whether to print a plain line: for the first and the last step, and every few seconds."""
+        now = time.monotonic()
+        due = self._printed is None or state.global_step >= state.max_steps
+        if not due and self._printed is not None:
+            due = now - self._printed >= LINE_SECONDS
+        self._printed = now if due else self._printed
+        return due
 
     def _print(self, text: str) -> None:
         if self._bar is None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tpo.checks import close_match
+from tpo.llm.objective_options import check_group
 from tpo.llm.runs.launch import processes
 from tpo.llm.tasks import OPTIONS
 from tpo.llm.tasks import kind as kind_of_task
@@ -107,8 +108,7 @@ class Recipe:
             object.__setattr__(self, "steps", self.in_steps(self.batches))
         if self.micro_batch is not None and self.micro_batch < 1:
             raise ValueError(f"micro_batch is {self.micro_batch}, expected at least 1, or auto")
-        if self.group_size < 2:
-            raise ValueError(f"group_size is {self.group_size}: a group needs at least 2")
+        check_group(self.objective, "group_size", self.group_size)
         for name in ("learning_rate", "temperature", "timeout"):
             if not getattr(self, name) > 0:
                 raise ValueError(f"{name} is {getattr(self, name)}, expected a number above 0")

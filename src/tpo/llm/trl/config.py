@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from trl import GRPOConfig
 
-from tpo.llm.objective_options import accepted_options, build_objective
+from tpo.llm.objective_options import accepted_options, build_objective, check_group
 from tpo.objectives import Objective
 
 _BELONGS_TO_OBJECTIVE = {
@@ -207,8 +207,9 @@ class TargetPolicyConfig(GRPOConfig):  # type: ignore[misc]
     def _check_group_size(self) -> None:
         """Groups must be whole in a rollout batch; the message names the nearest sizes that work."""
         K = self.num_generations
-        if not isinstance(K, int) or K < 2:
-            raise ValueError(f"num_generations is {K!r}: a group needs at least 2. Set it to 2")
+        if not isinstance(K, int):
+            raise ValueError(f"num_generations is {K!r}, expected a whole number of at least 2")
+        check_group(self.objective, "num_generations", K)
         processes = int(os.environ.get("WORLD_SIZE", "1"))
         rows = self.per_device_train_batch_size * processes
         total = self.generation_batch_size or rows * (
