@@ -4,7 +4,8 @@ import argparse
 
 import pytest
 
-from tpo.cli import compare, run, studies, study_display
+from tpo.cli import compare, run, studies
+from tpo.cli.lab import study_display
 from tpo.reports.summary import summarise
 
 

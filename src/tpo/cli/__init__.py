@@ -10,6 +10,7 @@ from tpo import user_code
 from tpo.cli import (
     bench,
     compare,
+    completion,
     demo,
     doctor,
     evidence,
@@ -33,6 +34,14 @@ def parser() -> argparse.ArgumentParser:
         "train language models, run the studies of the TPO paper, compare objectives.",
     )
     top.add_argument("--version", action="version", version=f"tpo {__version__}")
+    top.add_argument(
+        "--print-completion",
+        action=completion.PrintCompletion,
+        choices=completion.SHELLS,
+        metavar="SHELL",
+        help=f"print a completion script for {', '.join(completion.SHELLS)}, such as: "
+        'eval "$(tpo --print-completion bash)"',
+    )
     commands = top.add_subparsers(metavar="COMMAND", required=True)
     for module in COMMANDS:
         module.add_parser(commands)
@@ -41,8 +50,10 @@ def parser() -> argparse.ArgumentParser:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; the exit status is 0 for success, 2 after an error message, 130 after Ctrl-C."""
-    args = parser().parse_args(arguments)
+    command = "tpo"
     try:
+        args = parser().parse_args(arguments)
+        command = str(args.run.__module__).rpartition(".")[2]
         return int(args.run(args))
     except KeyboardInterrupt:
         print("\nstopped", file=sys.stderr)
@@ -51,7 +62,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stderr.close()
         return 0
     except ModuleNotFoundError as error:
-        command = str(args.run.__module__).rpartition(".")[2]
         print(f"tpo: {extras.explained(error, command)}", file=sys.stderr)
         return 2
     except Exception as error:

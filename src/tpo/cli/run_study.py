@@ -8,8 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tpo.cli import study_display
-from tpo.cli.lab import outputs
+from tpo.cli.lab import outputs, study_display
 from tpo.cli.lab.cells import CELL_FLAGS
 
 if TYPE_CHECKING:
