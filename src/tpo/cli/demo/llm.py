@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -80,8 +81,9 @@ def main(args: argparse.Namespace) -> int:
     print(introduction(plan, setting))
     began = time.monotonic()
     try:
-        pretrain(folder / "small-model", setting)
-        summary = train(plan, setting.workers or usual_workers(), resumes)
+        with one_thread():
+            pretrain(folder / "small-model", setting)
+            summary = train(plan, setting.workers or usual_workers(), resumes)
     except KeyboardInterrupt:
         print(f"\nstopped: {what_is_kept(plan)}", file=sys.stderr)
         return 130
@@ -131,6 +133,19 @@ def introduction(plan: Plan, setting: Setting) -> str:
         f"AdamW at {recipe.learning_rate:g}, {seeds}. "
         "Both are trained by TargetPolicyTrainer, on TRL's GRPOTrainer."
     )
+
+
+@contextlib.contextmanager
+def one_thread() -> Iterator[None]:
+    """One thread of torch: with matrices this small, several mostly wait for each other."""
+    import torch
+
+    usual = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(usual)
 
 
 def pretrain(folder: Path, setting: Setting) -> None:
