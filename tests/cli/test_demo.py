@@ -53,7 +53,7 @@ def test_the_table_is_that_of_the_saved_curves(tmp_path: Path, capsys: Any) -> N
     assert (tmp_path / "report.html").is_file()
     assert f"Report: {tmp_path.resolve() / 'report.html'}" in out
     resumed = Live(jobs, results_of(tmp_path, jobs))
-    assert resumed.clock.left(resumed.done) == "compiling"
+    assert resumed.clock.left(resumed.done) == "done"
     assert resumed.done == sum(job.episodes for job in jobs)
 
 
@@ -129,7 +129,7 @@ def test_plain_lines_come_ten_to_a_run() -> None:
 def test_the_time_left_follows_from_the_episodes_so_far(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = Clock(400, began=0.0)
     monkeypatch.setattr("tpo.cli.demo.shared.time.monotonic", lambda: 30.0)
-    assert clock.left(0) == "compiling"
+    assert clock.left(0) == clock.left(7) == "compiling"
     assert clock.left(100) == "about 90 s left"
     resumed = Clock(400, first=100, began=0.0)
     assert resumed.left(100) == "compiling"

@@ -113,10 +113,11 @@ def answer(example: Mapping[str, Any]) -> str:
 
 def table(logs: Mapping[MethodSpec, Sequence[RunLog]], left: str) -> Any:
     """A row per held-out question with each method's newest answer; then accuracy and batches."""
+    from rich.console import Group
     from rich.table import Table
 
     seed = all_runs(logs)[0].run.recipe.seed
-    found = Table(title=f"greedy answers to held-out questions, seed {seed}. {left}")
+    found = Table()
     for name in ("question", *(method.label for method in logs)):
         found.add_column(name)
     for row in answers([of_method[0] for of_method in logs.values()]):
@@ -124,7 +125,7 @@ def table(logs: Mapping[MethodSpec, Sequence[RunLog]], left: str) -> Any:
     found.add_section()
     found.add_row("right, all seeds", *(_accuracy(of_method) for of_method in logs.values()))
     found.add_row("batches", *(_batches(of_method) for of_method in logs.values()))
-    return found
+    return Group(f"greedy answers to held-out questions, seed {seed}. {left}", found)
 
 
 def answers(logs: Sequence[RunLog]) -> list[list[str]]:

@@ -10,6 +10,9 @@ from pathlib import Path
 BAR = 24
 """Characters of a bar at 100%."""
 
+EARLY = 0.02
+"""A smaller share of the work says too little about the time that the rest takes."""
+
 
 def bar(share: float) -> str:
     """A bar of that share of the full length."""
@@ -24,12 +27,14 @@ class Clock:
     first: float = 0
     """what was done before it began, by an earlier start"""
     starting: str = "compiling"
-    """what happens before the first unit is done"""
+    """what happens before enough is done for an estimate"""
     began: float = field(default_factory=time.monotonic)
 
     def left(self, done: float) -> str:
         """In words."""
-        if done <= self.first:
+        if done >= self.total:
+            return "done"
+        if done - self.first < EARLY * (self.total - self.first) or done <= self.first:
             return self.starting
         seconds = (time.monotonic() - self.began) * (self.total - done) / (done - self.first)
         return f"about {seconds:.0f} s left"
