@@ -20,7 +20,8 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "folders",
         nargs="*",
         metavar="DIR",
-        help="folder that `tpo run --out DIR` or `tpo train --compare` wrote; or docs/evidence",
+        help="folder that `tpo run --out DIR` or `tpo train --compare` wrote; docs/evidence; or a file of "
+        "docs/evidence/llm",
     )
     command.add_argument("--out", metavar="FILE", help="the HTML file (default DIR/report.html)")
     command.add_argument("--open", action="store_true", help="open the report in the browser")
@@ -44,7 +45,7 @@ def main(args: argparse.Namespace) -> int:
             emit(reports.Results(tuple(found)), args)
         if is_quiet(args):
             return 0
-        page = reports.write_studies(found, out or Path(args.folders[0]) / "report.html")
+        page = reports.write_studies(found, out or _beside(Path(args.folders[0])))
         print(f"{page}\n{page.with_suffix('.md')}")
     else:
         raise ValueError(
@@ -56,12 +57,31 @@ def main(args: argparse.Namespace) -> int:
     return 0
 
 
+def _beside(first: Path) -> Path:
+    """Where a report is written unless --out says so: in that folder, or beside that file."""
+    return (first.parent if first.suffix == ".json" else first) / "report.html"
+
+
 def _summaries(folders: list[Path]) -> list[dict[str, Any]]:
     """Of studies (stores and evidence), then of comparisons of language models."""
     from tpo.llm.comparison.summary import summary
     from tpo.reports.comparisons import is_comparison
     from tpo.reports.summary import summarise
 
+    kept = [path for path in folders if path.suffix == ".json"]
     compared = [folder for folder in folders if is_comparison(folder)]
-    stores = [folder for folder in folders if folder not in compared]
-    return [*(summarise(*stores) if stores else []), *map(summary, compared)]
+    stores = [folder for folder in folders if folder not in (*compared, *kept)]
+    return [*(summarise(*stores) if stores else []), *map(summary, compared), *map(_kept, kept)]
+
+
+def _kept(path: Path) -> dict[str, Any]:
+    """A comparison of the evidence; any other file is an error."""
+    from tpo.reports.comparisons import current
+    from tpo.storage.files import read_json
+
+    found = read_json(path)
+    if not isinstance(found, dict) or not {"panels", "settings", "table"} <= set(found):
+        raise ValueError(
+            f"{path} holds no comparison of language models: give a file of docs/evidence/llm, or a folder"
+        )
+    return current(found)

@@ -33,7 +33,7 @@ tpo.labels = (() => {
     for (const one of known.toReversed()) limit = (one.at = Math.min(one.at, limit)) - LINE;
   }
 
-  // Steps all end at 1: each name stands beside its own rise instead, at a height of its own
+  // Steps all end at 1: each name is beside its own rise instead, at a height of its own
   function besideRises(series, x, y, box) {
     const half = (s) => riseTo(s, 0.5) ?? Infinity;
     const known = [...series].sort((a, b) => half(a) - half(b));
