@@ -76,7 +76,7 @@ def test_a_page_opens_with_its_question_and_the_best_of_both_sides():
     )
     # 10 ± t(0.975; 2) · 1 / sqrt(3) = 10 ± 4.303 · 0.577
     gap = "**10.0** (7.5 to 12.5)"
-    assert "| TPO | TPO, eta 0.5 | 40 | – | – | – |" in text
+    assert "| TPO | eta 0.5 | 40 | – | – | – |" in text
     assert f"| TPO - GRPO |  | {gap} |  |  |  |" in text
     index = comparison_index.index({"a": found}, {"a": note}, [notes.Group("All", "", ("a",))])
     assert f"| [Sorting](a.md) | *Who sorts?* TPO. | 3 | 40 | 30 | {gap} | – |" in index
@@ -87,11 +87,11 @@ def test_relative_rollouts_are_read_from_the_mean_curves():
     found = compared({"tpo": [28.0] * 3, "grpo": [30.0] * 3})
     series = [{"method": name, "x": [0, 10, 20], "mean": y} for name, y in curves.items()]
     found["panels"] = [{"coords": {"measure": "sampled"}, "series": series}]
-    assert "| TPO | TPO | 28 | 0.6 | 1.01 | never |" in comparison_page.page(
+    assert "| TPO | defaults | 28 | 0.6 | 1.01 | never |" in comparison_page.page(
         "a", found, notes.Note()
     )
     curves["grpo"][-1] = 0.0  # no goal where GRPO does not gain
-    assert "| TPO | TPO | 28 | – | – | – |" in comparison_page.page("a", found, notes.Note())
+    assert "| TPO | defaults | 28 | – | – | – |" in comparison_page.page("a", found, notes.Note())
 
 
 def test_the_front_page_has_numbers_of_the_evidence_or_fails():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tpo.reports.labels import readable, readable_text, value_words
+from tpo.reports.labels import readable, readable_text, shortened, value_words
 from tpo.reports.markdown import report_page
 from tpo.reports.markdown.headline import Pair, Summary, by_metric, table
 from tpo.reports.markdown.notes import Note
@@ -114,18 +114,20 @@ def _table(one: Summary) -> str:
     first, later = list(shown)[:ACCURACIES], list(shown)[ACCURACIES:]
     middle = [f"rollouts to {timed:.1%}", "relative to GRPO"] if timed is not None else []
     heads = ["method", *(shown[m] for m in first), *middle, *(shown[m] for m in later)]
+    names, shared = shortened(method["label"] for method in one["methods"])
     lines = []
     for method in one["methods"]:
         name = method["method"]
         lines.append(
             [
-                readable(method["label"]),
+                names[method["label"]],
                 *(_cell(known[metric].get(name), True) for metric in first),
                 *(_timing(method) if middle else ()),
                 *(_cell(known[metric].get(name), False) for metric in later),
             ]
         )
-    return report_page.grid(heads, lines, [False, *[True] * (len(heads) - 1)])
+    grid = report_page.grid(heads, lines, [False, *[True] * (len(heads) - 1)])
+    return f"All methods with {', '.join(shared)}.\n\n{grid}" if shared else grid
 
 
 def _cell(row: Mapping[str, Any] | None, interval: bool) -> str:

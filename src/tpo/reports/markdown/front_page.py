@@ -5,7 +5,7 @@ A placeholder is `{{kind argument; argument; ...}}`:
     {{agree}} {{lower}} {{higher}} {{run}}        published numbers by verdict, and how many were run
     {{claims holds}}                              claims with this status
     {{lab STUDY; H=10, matching=prompt; METHOD}}  our value of the published metric, with its interval
-    {{end STUDY; V=2; METHOD}}                    the final error in percent, its mean over seeds
+    {{end STUDY; V=2; METHOD}}                    the mean final error
     {{seeds STUDY; V=2; METHOD}}
     {{final NAME; tpo:epochs=4; METRIC}}          a comparison: the mean over seeds, one decimal
     {{gap NAME; tpo:epochs=4; grpo; METRIC}}      the difference of two settings, with its interval
@@ -22,7 +22,6 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from tpo.reports.labels import readable
 from tpo.reports.markdown import report_page
 from tpo.reports.markdown.headline import SAMPLED, Pair, Summary, by_metric
 from tpo.reports.markdown.sections import NOT_RUN, Section, at
@@ -67,7 +66,10 @@ def _of_studies(found: Sequence[Section]) -> dict[str, Callable[..., str]]:
 
     def with_interval(study: str, where: str, method: str) -> str:
         one = row(study, where, method)
-        return f"{number(one['ours'])} ({number(one['low'])} to {number(one['high'])})"
+        if one["low"] is None or isinstance(one["ours"], str):
+            return number(one["ours"])
+        unit = "%" if "%" in one["metric"].split() else ""
+        return f"{number(one['ours'])}{unit} ({number(one['low'])} to {number(one['high'])})"
 
     return {
         "agree": lambda: str(total[AGREES]),
@@ -76,7 +78,7 @@ def _of_studies(found: Sequence[Section]) -> dict[str, Callable[..., str]]:
         "run": lambda: str(total.total() - total[NOT_RUN]),
         "claims": lambda status: str(statuses[status]),
         "lab": with_interval,
-        "end": lambda *place: number(row(*place)["mean"]),
+        "end": lambda *place: f"{number(row(*place)['mean'])}%",
         "solved": lambda *place: f"{row(*place)['solved']} of {row(*place)['n']}",
         "seeds": lambda *place: str(row(*place)["n"]),
     }
@@ -112,16 +114,19 @@ def _pairs(compared: Mapping[str, Summary], titles: Mapping[str, str]) -> str:
     heads = ["comparison", "TPO's setting", "GRPO's setting", "accuracy %: TPO, GRPO", "TPO - GRPO",
              "pass@16, TPO - GRPO", "rollouts to match GRPO, relative", "seeds"]  # fmt: skip
     lines = []
-    for name, one in compared.items():
-        if (pair := Pair.of(one)) is None:
-            raise ValueError(f"{name} has no pair of TPO and GRPO")
-        solved = next(m for m in by_metric(one) if m.startswith("pass@"))
-        settings = [
-            readable(method).partition(", ")[2] or "defaults" for method in (pair.tpo, pair.grpo)
-        ]
+    known = {name: pair for name, one in compared.items() if (pair := Pair.of(one))}
+    options = [one for pair in known.values() for one in pair.settings]
+    shared = [one for one in options[0] if all(one in other for other in options)]
+    for name, pair in known.items():
+        solved = next(m for m in by_metric(pair.summary) if m.startswith("pass@"))
+        settings = (
+            ", ".join(one for one in options if one not in shared) or "defaults"
+            for options in pair.settings
+        )
         lines.append([
             f"[{report_page.text(titles[name])}](comparisons/{name}.md)", *map(report_page.text, settings),
             ", ".join(pair.finals()), pair.gap(), pair.gap(solved), pair.relative_rollouts(1.0),
             str(pair.seeds),
         ])  # fmt: skip
-    return report_page.raw_grid(heads, lines, [False] * 3 + [True] * 5)
+    grid = report_page.raw_grid(heads, lines, [False] * 3 + [True] * 5)
+    return f"All settings: {', '.join(shared) or 'see the pages'}.\n\n{grid}"

@@ -48,6 +48,12 @@ class Pair:
     def seeds(self) -> int:
         return int(self._row(SAMPLED, self.tpo)["n"])
 
+    @property
+    def settings(self) -> tuple[list[str], list[str]]:
+        """The options of both, in words."""
+        tpo, grpo = (readable(method).split(", ")[1:] for method in (self.tpo, self.grpo))
+        return tpo, grpo
+
     def finals(self, metric: str = SAMPLED) -> tuple[str, str]:
         """Both means, as text."""
         return self._mean(metric, self.tpo), self._mean(metric, self.grpo)
@@ -111,10 +117,11 @@ def table(pair: Pair) -> tuple[list[str], list[list[str]]]:
         *([solved.removeprefix("final ")] if solved else []),
     ]
     heads += [f"rollouts to {share:.0%} of GRPO's gain, relative" for share in SHARES]
+    own, other = (", ".join(options) or "defaults" for options in pair.settings)
     rows = [
-        ["TPO", readable(pair.tpo), pair.finals()[0], *([pair.pass_at_k[0]] if solved else []),
+        ["TPO", own, pair.finals()[0], *([pair.pass_at_k[0]] if solved else []),
          *(pair.relative_rollouts(share) for share in SHARES)],
-        ["GRPO", readable(pair.grpo), pair.finals()[1], *([pair.pass_at_k[1]] if solved else []),
+        ["GRPO", other, pair.finals()[1], *([pair.pass_at_k[1]] if solved else []),
          *("1" for _ in SHARES)],
         ["TPO - GRPO", "", pair.gap(), *([pair.gap(solved)] if solved else []), *("" for _ in SHARES)],
     ]  # fmt: skip
