@@ -255,10 +255,11 @@ def test_the_formula_shows_the_picked_candidates_numbers(page: Any) -> None:
 
 def test_playing_reaches_the_target_and_a_policy_gradient_goes_on(page: Any) -> None:
     page.locator("[data-preset=many-epochs]").click()
-    page.get_by_role("button", name="fast").click()
+    page.get_by_role("button", name="slow").click()
     page.locator("[data-play=play]").click()
-    page.wait_for_function("() => tpo.playground.state.epochs >= 3")
+    page.wait_for_function("() => tpo.playground.state.epochs >= 1")
     page.locator("[data-play=play]").click()  # pauses
+    page.get_by_role("button", name="fast").click()
     paused = case_of(page)["epochs"]
     check(page)
     page.locator("[data-play=step]").click()
@@ -266,6 +267,7 @@ def test_playing_reaches_the_target_and_a_policy_gradient_goes_on(page: Any) -> 
     press(page, "[data-play=play]", "Enter")
     page.wait_for_function("() => tpo.playground.state.epochs === 64")
     assert page.locator("[data-play=play]").text_content() == "▶ Play"
+    assert case_of(page)["epochs"] == 64
     assert page.locator("[data-race=tpo] .badge").text_content() == "at q"
     assert page.locator("[data-race=group_pg] .badge").text_content() == "moving"
     check(page)

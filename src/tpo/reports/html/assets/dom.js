@@ -32,6 +32,15 @@ tpo.dom = (() => {
     return String(Number(x.toPrecision(digits)));
   }
 
+  // Draws only what has changed: whether these values differ from those of the last call
+  function changes() {
+    let last = null;
+    return (...values) => {
+      const now = JSON.stringify(values);
+      return now !== last && ((last = now), true);
+    };
+  }
+
   // A labelled button that stays pressed
   function toggle(text, pressed, act) {
     const button = el("button.toggle", { type: "button", "aria-pressed": String(pressed) }, text);
@@ -63,5 +72,5 @@ tpo.dom = (() => {
     }).observe(host);
   }
 
-  return { el, fresh, number, toggle, choice, onWidth };
+  return { el, fresh, changes, number, toggle, choice, onWidth };
 })();

@@ -3,7 +3,7 @@
 globalThis.tpo = globalThis.tpo || {};
 
 tpo.formula = (() => {
-  const { el, number } = tpo.dom;
+  const { el, number, changes } = tpo.dom;
   const M = tpo.maths;
   const NAMES = "ABCDEFGH";
 
@@ -81,7 +81,9 @@ tpo.formula = (() => {
     const title = el("h3");
     const body = el("div.target");
     host.append(title, body);
+    const changed = changes();
     return (state, { target: name, parts }) => {
+      if (!changed(name, parts, state.scores, state.options, state.picked)) return;
       const anchor = anchorOf(name, state.options);
       const eta = state.options.eta;
       title.replaceChildren(`The target q of ${M.OBJECTIVES[name].label}`);
@@ -127,7 +129,10 @@ tpo.formula = (() => {
     const words = el("p");
     const body = el("div");
     host.append(title, words, body);
+    const changed = changes();
     return (state, found) => {
+      const { parts, here, policy, pushes } = found;
+      if (!changed(state.name, state.at, state.options, state.lengths, state.picked, parts, here, policy, pushes[state.name])) return;
       const kind = M.OBJECTIVES[state.name];
       title.textContent = `The push of ${kind.label} ${state.at === "old" ? "at p old" : "at p now"}`;
       const means = found.policy && state.lengths.some((n) => n > 1) ? " Each factor is shown as its mean over the tokens." : "";

@@ -3,7 +3,7 @@
 globalThis.tpo = globalThis.tpo || {};
 
 tpo.pictures = (() => {
-  const { el, number } = tpo.dom;
+  const { el, number, changes } = tpo.dom;
   const { bars, simplex, mount: picture } = tpo.shapes;
   const { dial: slider } = tpo.sliders;
   const M = tpo.maths;
@@ -20,7 +20,9 @@ tpo.pictures = (() => {
   function pushes(host, choose) {
     const grid = el("div.pushes", { role: "group", "aria-label": "Push of each objective" });
     host.append(grid);
+    const changed = changes();
     return (state, values) => {
+      if (!changed(values, state.oneScale, state.name)) return;
       const common = Math.max(...Object.values(values).flat().map(Math.abs), 1e-12);
       grid.replaceChildren(...Object.entries(values).map(([name, push]) => {
         const own = Math.max(...push.map(Math.abs), 1e-12);
@@ -74,7 +76,7 @@ tpo.pictures = (() => {
   function played(style, label, values, epoch) {
     const x = range(values.length);
     const part = (kept) => values.map((v, i) => (kept(i) ? v : null));
-    return [{ key: `${label} to come`, label, style: `${style} future`, x, mean: part((i) => i >= epoch) },
+    return [{ key: `${label} to come`, label: `${label}, to come`, style: `${style} future`, x, mean: part((i) => i >= epoch) },
       { key: label, label, style, x, mean: part((i) => i <= epoch) }];
   }
   const key = (entries) => el("p.key", {}, entries.map(([style, text]) =>

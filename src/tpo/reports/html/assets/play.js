@@ -21,9 +21,9 @@ tpo.play = (() => {
       changed();
     }
     function tick() {
-      if (state.epochs >= LAST) return pause();
-      timer = setTimeout(tick, SPEEDS[speed]);
       go(state.epochs + 1);
+      if (state.epochs >= LAST) pause();
+      else timer = setTimeout(tick, SPEEDS[speed]);
     }
     function play() {
       if (still()) return go(LAST);
