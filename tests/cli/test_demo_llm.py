@@ -6,7 +6,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -28,6 +28,12 @@ def plan(folder: Path, *words: str) -> Plan:
     add_parser(parser.add_subparsers())
     args = parser.parse_args(["demo", "--llm", *words])
     return llm.plan_of(llm.setting_of(args), folder / "seed0", folder / "small-model", args)
+
+
+class RunEvaluations(NamedTuple):
+    """The part of a run's log that accuracies are read from."""
+
+    evaluations: list[dict[str, Any]]
 
 
 def evaluation(step: int, accuracy: float, *answers: tuple[str, str, float]) -> dict[str, Any]:
@@ -114,7 +120,7 @@ def test_a_verdict_needs_seeds_that_support_it(tmp_path: Path) -> None:
 
 def test_the_table_has_the_mean_and_the_range_of_the_seeds(tmp_path: Path) -> None:
     tpo, grpo = llm_results.accuracies(finished(tmp_path, [0.3, 0.4], [0.2, 0.2]))
-    assert tpo.cells == ("TPO", "10.0%", "35.0% (30.0% to 40.0%)", "70.0% (60.0% to 80.0%)")
+    assert tpo.cells == ("TPO", "10.0%", "35.0% (30.0 to 40.0)", "70.0% (60.0 to 80.0)")
     assert grpo.cells[0] == "GRPO"
 
 
@@ -186,3 +192,12 @@ def test_what_more_rollouts_give_is_that_of_the_evidence() -> None:
         accuracy[f"{name}:iterations=4{rate}"] for rate in (faster, "") for name in ("tpo", "grpo")
     ]
     assert found["progress"]["cells"] == 9 * 3
+
+
+def test_the_notes_have_the_numbers_of_the_kept_evaluations() -> None:
+    kept = json.loads((ROOT / "docs/evidence/demo/llm.json").read_text())
+    notes = (ROOT / "docs/research/lab-notes.md").read_text()
+    for label, runs in kept["evaluations"].items():
+        found = llm_results.Accuracy(label, [RunEvaluations(run) for run in runs])
+        assert f"| {' | '.join(found.cells)} |" in notes
+    assert f"It took {sum(kept['cpu_seconds'].values())} CPU seconds" in notes

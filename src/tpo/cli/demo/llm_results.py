@@ -38,7 +38,7 @@ class Accuracy:
 
 def _mean_and_range(x: np.ndarray) -> str:
     low, high = x.min(), x.max()
-    spread = f" ({low:.1%} to {high:.1%})" if len(x) > 1 else ""
+    spread = f" ({100 * low:.1f} to {100 * high:.1f})" if len(x) > 1 else ""
     return f"{x.mean():.1%}{spread}"
 
 
@@ -54,8 +54,9 @@ def print_results(plan: Plan) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    table = Table(title=f"held-out questions, {plan.seeds} seeds: mean (range)")
-    for name in ("method", "samples right before", "samples right after", "greedy answers right"):
+    over = f"mean of {plan.seeds} seeds (range)" if plan.seeds > 1 else "one seed"
+    table = Table(title=f"right on held-out questions, {over}")
+    for name in ("method", "samples before", "samples after", "greedy after"):
         table.add_column(name, justify="left" if name == "method" else "right")
     for one in accuracies(plan):
         table.add_row(*one.cells)
