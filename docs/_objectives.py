@@ -223,18 +223,38 @@ def standard_group() -> list[str]:
 
 def papers(rows: dict[str, dict[str, str]]) -> str:
     """One row per objective: its paper, and what each library calls it."""
-    head = ("objective", "paper", *ENGINES.values())
-    body = []
-    for name in tpo.list_objectives():
-        doc, row = inspect.getdoc(entry(name).make) or "", rows[name]
-        numbers = dict.fromkeys(re.findall(r"arXiv (\d{4}\.\d{5})", doc.partition("Source:")[2]))
-        links = [f"`{number} <https://arxiv.org/abs/{number}>`__" for number in numbers]
-        names = (f"``{row[key]}``" if row[key] else r"\-" for key in ENGINES)
-        named = f":doc:`{row['title']} <{name}>` ``{name}``"
-        body.append((named, ", ".join(links) or "see its page", *names))
+    elsewhere = [name for name, row in rows.items() if any(row[key] for key in ENGINES)]
+    named = [
+        (
+            *cited(name, rows[name]),
+            *(f"``{rows[name][key]}``" if rows[name][key] else r"\-" for key in ENGINES),
+        )
+        for name in elsewhere
+    ]
+    only_here = [cited(name, row) for name, row in rows.items() if name not in elsewhere]
     notes = [f"- ``{name}``: {row['note']}" for name, row in rows.items() if row["note"]]
-    found = list_table(head, body, "20 12 18 18 18 14")
-    return "\n".join([*PAPERS_INTRODUCTION, *found, "Differences:", "", *notes, ""])
+    parts = [
+        *PAPERS_INTRODUCTION,
+        *list_table(("objective", "paper", *ENGINES.values()), named, "19 19 18 17 17 10"),
+        *heading("Where the same name differs"),
+        *notes,
+        "",
+        *heading("In none of the four"),
+        *list_table(("objective", "paper"), only_here, "50 50"),
+    ]
+    return "\n".join(parts)
+
+
+def cited(name: str, row: dict[str, str]) -> tuple[str, str]:
+    """An objective with a link to its page, and its source."""
+    doc = inspect.getdoc(entry(name).make) or ""
+    source = " ".join(doc.partition("Source:")[2].partition("\n\n")[0].split())
+    return f":doc:`{row['title']} <{name}>` ``{name}``", linked(source)
+
+
+def heading(text: str) -> list[str]:
+    """A section's title."""
+    return [text, "-" * len(text), ""]
 
 
 PAPERS_INTRODUCTION = (
