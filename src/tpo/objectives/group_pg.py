@@ -45,7 +45,7 @@ class MaxRL(WeightedObjective):
 
     Edge cases: a group without a success has A = 0; one success among K has A = K - 1.
 
-    Source: maximum-likelihood RL (MaxRL), 2026.
+    Source: maximum-likelihood RL (MaxRL), arXiv 2602.02710.
 
     Deviates: no clipping; the paper's estimator is stated for binary scores.
     """
