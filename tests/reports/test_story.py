@@ -49,6 +49,13 @@ def test_a_study_of_one_method_compares_its_last_axis() -> None:
     assert story.answer(found) == ["Lowest mean final error: eta = 1 0.5%, then eta = 4 0.7%."]
 
 
+def test_two_seeds_are_too_few_for_a_verdict() -> None:
+    found = rows("last100", ({}, "TPO", 0.5), ({}, "DG", 0.7))
+    for row in found["table"]["rows"]:
+        row["n"] = 2
+    assert story.answer(found)[-1] == "2 seeds: too few for a verdict, which takes at least 3."
+
+
 def test_nothing_finished_has_no_answer() -> None:
     found = rows("last100", ({}, "TPO", 0.5), ({}, "DG", 0.7))
     for row in found["table"]["rows"]:

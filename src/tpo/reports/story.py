@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from tpo.reports.wording import number
+from tpo.stats.verdicts import LEAST
 
 Study = Mapping[str, Any]
 Row = Mapping[str, Any]
@@ -29,10 +30,29 @@ def answer(study: Study) -> list[str]:
     """What was found, in one or two sentences of numbers; empty before any run has finished."""
     rows = [r for r in (study.get("table") or {}).get("rows") or () if r.get("done") is not False]
     if ranked := [row for row in rows if row.get("metric") == HELD_OUT and row.get("n")]:
-        return [_accuracies(ranked), *_speed(study)]
+        of_models = [_accuracies(ranked), *_speed(study), _few_seeds(ranked)]
+        return [sentence for sentence in of_models if sentence]
     found = [_lowest_error(rows), _first_below(rows, study)]
-    told = [*(found[::-1] if _asks_speed(study) else found), _held(study), _agreed(rows)]
+    told: list[str | None] = [
+        *(found[::-1] if _asks_speed(study) else found),
+        _held(study),
+        _agreed(rows),
+        _few_seeds(rows),
+    ]
     return [sentence for sentence in told if sentence]
+
+
+def _few_seeds(rows: Sequence[Row]) -> str | None:
+    """A warning if no row has enough seeds for a verdict."""
+    seeds = max((int(row.get("n") or 0) for row in rows if _sampled(row)), default=0)
+    if not 0 < seeds < LEAST:
+        return None
+    return f"{seeds} seed{'s' if seeds > 1 else ''}: too few for a verdict, which takes at least {LEAST}."
+
+
+def _sampled(row: Row) -> bool:
+    """Whether seeds differ: not in an exact computation."""
+    return row.get("last100") is not None or row.get("metric") == HELD_OUT
 
 
 def _held(study: Study) -> str | None:
