@@ -47,7 +47,7 @@ def prepared(study: Mapping[str, Any]) -> dict[str, Any]:
             _style_bars(panel["series"][0])
     for profile in found.get("profiles") or []:
         _add_style(profile, classes)
-    names, found["shared"] = _names(found)
+    names, found["shared"] = shortened(series["key"] for series in _all_series(found))
     _rename(found, names)
     for panel, main in zip(found["panels"], main_panels(found["panels"]), strict=True):
         panel["main"] = main
@@ -69,11 +69,6 @@ def _all_series(study: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 def _add_style(series: dict[str, Any], classes: Mapping[str, str]) -> None:
     series["key"] = str(series.get("label"))
     series["style"] = classes[series["key"]]
-
-
-def _names(study: Mapping[str, Any]) -> tuple[dict[str, str], list[str]]:
-    """The labels of the study's lines in words, and the options that all share."""
-    return shortened(series["key"] for series in _all_series(study))
 
 
 def _rename(study: dict[str, Any], names: Mapping[str, str]) -> None:

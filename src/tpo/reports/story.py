@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from tpo.reports.styles import family
 from tpo.reports.wording import number
 from tpo.stats.verdicts import LEAST
 
@@ -169,7 +170,9 @@ def _wins(groups: Sequence[Mapping[str, float]], does: str) -> str | None:
 def _accuracies(rows: Sequence[Row]) -> str:
     ranked = sorted(rows, key=lambda row: -row["iqm"])
     best = ranked[0]
-    rival = next((r for r in ranked if _family(r) != _family(best)), None)
+    rival = next(
+        (r for r in ranked if family(str(r["method"])) != family(str(best["method"]))), None
+    )
     second = f"; best with another objective: {_accuracy(rival)}" if rival else ""
     return f"Highest final accuracy on held-out prompts: {_accuracy(best)}{second}."
 
@@ -178,11 +181,6 @@ def _accuracy(row: Row) -> str:
     low, high = row.get("iqm_low"), row.get("iqm_high")
     ends = "" if low is None or high is None else f" [{number(low)}, {number(high)}]"
     return f"{inline(str(row.get('label') or row['method']))} {number(row['iqm'])}%{ends}"
-
-
-def _family(series: Row) -> str:
-    """The objective, without its options."""
-    return str(series.get("method") or "").split(":")[0]
 
 
 def _speed(study: Study) -> list[str]:
@@ -238,8 +236,8 @@ def highlighted(study: Study) -> list[str]:
         return []
     higher = "accuracy" in _measure(curves[0])
     ranked = sorted(curves[0]["series"], key=lambda s: _end(s) * (-1 if higher else 1))
-    best = {family: next((s["key"] for s in ranked if _family(s) == family), None)
-            for family in FIRST}  # fmt: skip
+    best = {name: next((s["key"] for s in ranked if family(str(s.get("method"))) == name), None)
+            for name in FIRST}  # fmt: skip
     return list(
         dict.fromkeys(key for key in [*(s["key"] for s in ranked[:2]), *best.values()] if key)
     )
