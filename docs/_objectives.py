@@ -125,8 +125,110 @@ def linked(text: str) -> str:
 
 def elsewhere(row: dict[str, str]) -> list[str]:
     """What other libraries call it."""
+    named = [f"- {engine}: ``{row[key]}``" for key, engine in ENGINES.items() if row[key]]
+    if not named and not row["note"]:
+        return []
+    note = f"{row['note'][0].upper()}{row['note'][1:]}." if row["note"] else ""
+    return ["In other libraries", "------------------", "", *named, "", note, ""]
+
+
+def options(found: Entry) -> list[str]:
+    """The options with their published values."""
+    made = found.make(**found.options)
+    listed = [
+        f"- ``{f.name}={getattr(made, f.name)!r}``: {f.metadata['accepts']}"
+        for f in fields(found.make)
+        if f.metadata
+    ]
+    return ["Options", "-------", "", *(listed or ["None."])]
+
+
+def list_table(
+    head: tuple[str, ...], rows: list[tuple[str, ...]], widths: str = "auto"
+) -> list[str]:
+    """An rst table that scrolls by itself where it is wide; with `widths` its cells wrap."""
+    kind = [] if widths == "auto" else ["   :class: wrapped"]
+    lines = [".. list-table::", "   :header-rows: 1", f"   :widths: {widths}", *kind, ""]
+    for row in (head, *rows):
+        lines += [f"   {'*' if i == 0 else ' '} - {cell}" for i, cell in enumerate(row)]
+    return [*lines, ""]
+
+
+def table() -> str:
+    """All objectives with what they ask for, read from their traits: the paper's Table 4."""
+    rows = []
+    for name in tpo.list_objectives():
+        found = entry(name)
+        traits = found.make.traits
+        asks = (traits.group, traits.critic, traits.reference, traits.epochs)
+        yes = ("yes" if asked else "" for asked in asks)
+        link = f":doc:`{label(name)} <{name}>` ``{name}``"
+        rows.append((link, found.summary, traits.family, *yes))
+    head = ("objective", "in short", "family", "group", "critic", "reference", "epochs")
+    lines = [
+        *OBJECTIVES_INTRODUCTION,
+        *list_table(head, rows, "16 42 10 8 8 11 9"),
+        *TABLE_4_DIFFERENCES,
+        *standard_group(),
+        ".. toctree::",
+        "   :hidden:",
+        "",
+        *(f"   {label(name)} <{name}>" for name in tpo.list_objectives()),
+        "",
+    ]
+    return "\n".join(lines)
+
+
+OBJECTIVES_INTRODUCTION = (
+    "Objectives",
+    "==========",
+    "",
+    "Every objective, and what it asks for. The columns are read from the code's ``traits``. This is the TPO",
+    "paper's Table 4 for all objectives of the library.",
+    "",
+    "- *group*: compares the candidates of a context, so K is at least 2.",
+    "- *critic*: needs ``values``.",
+    "- *reference*: uses ``log_probs_ref``, by default or by an option.",
+    "- *epochs*: made for several epochs per batch (TRL's ``num_iterations``).",
+    "",
+)
+
+TABLE_4_DIFFERENCES = (
+    "Four cells differ from the paper's table. ReMax has no reference here, AWR and MPO (V-MPO) have no",
+    "critic, and GRPO is listed with its reference.",
+    "",
+)
+
+
+def standard_group() -> list[str]:
+    """The group that every page draws, as a table."""
+    rows = [
+        (f"{s:g}", f"{old:g}", f"{moved:g}")
+        for s, old, moved in zip(_push.SCORES, _push.P_OLD, _push.P_MOVED, strict=True)
+    ]
+    head = ("score", "probability at rollout", "after an update")
+    return [
+        ".. _standard-group:",
+        "",
+        "The standard group",
+        "------------------",
+        "",
+        "Every page shows what its objective does with one group: six candidates of one token each. The update",
+        "has moved two candidates within ±20% of their rollout probability, and three beyond.",
+        f"A critic says {_push.CRITIC:g}, and the greedy answer scores {_push.GREEDY:g}.",
+        "",
+        *list_table(head, rows),
+    ]
+
+
+def papers(rows: dict[str, dict[str, str]]) -> str:
+    """One row per objective: its paper, and what each library calls it."""
+    elsewhere = [name for name, row in rows.items() if any(row[key] for key in ENGINES)]
     named = [
-        (*cited(name, rows[name]), *(written(rows[name][key]) for key in ENGINES))
+        (
+            *cited(name, rows[name]),
+            *(written(rows[name][key]) for key in ENGINES),
+        )
         for name in elsewhere
     ]
     only_here = [cited(name, row) for name, row in rows.items() if name not in elsewhere]
