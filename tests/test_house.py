@@ -136,9 +136,11 @@ class A:
 
 
 def test_tests_mirror_the_package() -> None:
-    """tests/lab/tasks/test_*.py tests src/tpo/lab/tasks; what tests several packages is at the top."""
+    """tests/lab/tasks/test_*.py tests src/tpo/lab/tasks, tests/docs the documentation; the rest is at the top."""
     folders = {path.parent.relative_to(TESTS) for path in TESTS.rglob("test_*.py")}
     assert Path("lab/tasks") in folders
+    assert (ROOT / "docs/conf.py").is_file()
+    folders.discard(Path("docs"))
     assert [str(f) for f in sorted(folders) if not (PACKAGE / f / "__init__.py").is_file()] == []
 
 
