@@ -10,10 +10,13 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 export JAX_COMPILATION_CACHE_DIR ?= $(CURDIR)/.cache/jax
 
-.PHONY: demo test test-llm-oldest test-vllm test-verl check format docs bench package clean
+.PHONY: demo demo-llm test test-llm-oldest test-vllm test-verl check format docs bench package clean
 
 demo: $(VENV)/.lab ## TPO beside GRPO, PPO and DG on one task, in about two minutes
 	$(BIN)/tpo demo
+
+demo-llm: $(VENV)/.dev ## TPO beside GRPO on a small language model through TRL, in about four minutes
+	$(BIN)/tpo demo --llm
 
 test: $(VENV)/.dev ## every test
 	$(BIN)/python -m pytest --numprocesses $(TESTERS) --dist loadfile
