@@ -16,6 +16,7 @@ tpo.formula = (() => {
   const id = (text) => math("mi", text);
   const op = (text) => math("mo", text);
   const value = (x) => {
+    if (Math.abs(x) < 1e-12) return math("mn", "0");
     if (x < 0) return math("mrow", op("("), op("−"), math("mn", number(-x)), op(")"));
     const [digits, power] = number(x).split("e");
     if (!power) return math("mn", digits);
@@ -38,7 +39,7 @@ tpo.formula = (() => {
   function scoreLine(parts, scores, k) {
     const name = NAMES[k];
     const meaning = over(row(sub("s", name), op("−"), math("mover", id("s"), op("¯"))), id("σ"));
-    if (!parts.deviation) return line([sub("u", name), op("="), meaning], [op("="), value(0), math("mtext", " because σ = 0")]);
+    if (!parts.deviation) return line([sub("u", name), op("="), meaning], [op("="), value(0), math("mtext", "\u00a0because σ = 0")]);
     return line([sub("u", name), op("="), meaning],
       [op("="), over(row(value(scores[k]), op("−"), value(parts.mean)), value(parts.deviation))],
       [op("="), value(parts.u[k])]);
@@ -63,7 +64,12 @@ tpo.formula = (() => {
     const sums = foot && el("tr.sums", {}, el("th", { scope: "row" }, "Σ"), foot.map((cell) => el("td.number", {}, show(cell))));
     return el("div.parts", {}, el("table", { "aria-label": caption }, el("thead", {}, head), el("tbody", {}, body, sums)));
   }
-  const show = (cell) => (typeof cell === "number" ? number(cell).replace("-", "−") : cell);
+  // Small numbers as powers of ten, rounding errors as 0
+  function show(cell) {
+    if (typeof cell !== "number") return cell;
+    const size = Math.abs(cell);
+    return (size > 0 && size < 1e-3 ? tpo.scales.tickText(size < 1e-12 ? 0 : cell) : number(cell)).replace("-", "−");
+  }
   const letter = (k, picked, pick) => el(`button.letter.c${k}`, { type: "button", "data-pick": k,
     "aria-pressed": String(k === picked), "aria-label": `candidate ${NAMES[k]} in the formula`,
     onclick: () => pick(k) }, NAMES[k]);

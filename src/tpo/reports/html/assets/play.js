@@ -79,7 +79,7 @@ tpo.play = (() => {
       el("figcaption", {}, el("span", { class: `swatch ${tpo.pictures.styleOf(name)}` }), el("b", {}, label),
         el(`span.badge.${kind}`, {}, status)),
       bars(p, state.pOld, q, size, `${label} after ${state.epochs} epochs: ${spoken}`),
-      el("p", {}, `gradient ${number(gradient, 2)}`, q ? `, ${number(away, 2)} from q` : ""));
+      el("p", {}, `gradient ${number(gradient < 1e-12 ? 0 : gradient, 2)}`, q ? `, ${number(away < 1e-12 ? 0 : away, 2)} from q` : ""));
   }
   function statusOf(gradient, away) {
     if (away !== null && away < 0.01 && gradient < 0.05) return ["at q", "yes"];
