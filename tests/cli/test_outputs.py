@@ -195,6 +195,6 @@ def test_piped_progress_is_a_line_at_intervals(capsys):
         lines.show("tpo", done, 100, "error 0.5")
     assert capsys.readouterr().err.splitlines() == [
         "tpo: 0/100, error 0.5",
-        "tpo: 50/100, error 0.5, about 20 s left",
+        "tpo: 50/100, error 0.5, about 21 s left",
         "tpo: 100/100, error 0.5",
     ]

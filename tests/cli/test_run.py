@@ -33,6 +33,9 @@ def test_nothing_asked_for_is_nothing_run(capsys):
     ("flags", "message"),
     [
         (["--methods", "sarsa"], "expected one of ce, pg, dg"),
+        (["--methods", ""], "expected names with commas between"),
+        (["--methods", "tpo,,dg"], "expected names with commas between"),
+        (["--task", "sequences", "--methods", "grop"], "Did you mean 'grpo'?"),
         (["--resume"], "--resume needs --out"),
         (["--task", "sequences", "--reward", "later"], "expected one of bag"),
         (["--task", "sequences", "--methods", "tpo_token"], "waits for the end"),

@@ -20,7 +20,11 @@ TASKS = ("sequences", "digits", "mnist", "bandit")
 
 def cells_of(args: argparse.Namespace) -> Mapping[str, Cell]:
     """The requested cells, one per method; files of the user's are read first, before JAX is imported."""
-    names = (args.methods or "tpo").split(",")
+    names = ("tpo" if args.methods is None else args.methods).split(",")
+    if "" in names:
+        raise ValueError(
+            f"--methods is {args.methods!r}, expected names with commas between, such as tpo,grpo"
+        )
     for name in names:
         _check_own(name)
     task = _task(args)

@@ -18,6 +18,8 @@ class PlainProgress:
     every: float = EVERY
     clock: Callable[[], float] = time.monotonic
     began: dict[str, float] = field(default_factory=dict)
+    first: dict[str, tuple[float, int]] = field(default_factory=dict)
+    """When each title's first progress came, and how much: compiling is no part of the rate."""
     last: float = float("-inf")
     finished: set[str] = field(default_factory=set)
 
@@ -25,15 +27,23 @@ class PlainProgress:
         """A line, if one is due."""
         now = self.clock()
         first = title not in self.began
-        start = self.began.setdefault(title, now)
+        self.began.setdefault(title, now)
+        if done:
+            self.first.setdefault(title, (now, done))
         if title in self.finished:
             return
         if done >= total:
             self.finished.add(title)
         if first or done >= total or now - self.last >= self.every:
             self.last = now
-            print(f"{title}: {done}/{total}{_after(words)}{_left(now - start, done, total)}",
+            print(f"{title}: {done}/{total}{_after(words)}{self._left(title, now, done, total)}",
                   file=sys.stderr, flush=True)  # fmt: skip
+
+    def _left(self, title: str, now: float, done: int, total: int) -> str:
+        start, there = self.first.get(title, (now, done))
+        if not there < done < total:
+            return ""
+        return f", about {duration((now - start) * (total - done) / (done - there))} left"
 
     def seconds(self, title: str) -> float:
         """Since the first line of that title."""
@@ -42,12 +52,6 @@ class PlainProgress:
 
 def _after(words: str) -> str:
     return f", {words}" if words else ""
-
-
-def _left(seconds: float, done: int, total: int) -> str:
-    if not 0 < done < total or seconds <= 0:
-        return ""
-    return f", about {duration(seconds * (total - done) / done)} left"
 
 
 def duration(seconds: float) -> str:

@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import tpo
+from tpo.checks import close_match
 from tpo.objectives import entry
 from tpo.objectives.labels import label as objective_label
 from tpo.user_code import is_spec, split_options
@@ -116,7 +117,10 @@ def _unknown_message(name: str) -> str:
     if name in unfitting_reasons():
         return f"method {name!r} does not fit this study: {unfitting_reasons()[name]}"
     valid = dict.fromkeys([*SEQUENCE_METHODS, *fitting_objectives()])
-    return f"method is {name!r}, expected one of {', '.join(valid)}, or one of them with _token"
+    hint = close_match(name, valid)
+    return (
+        f"method is {name!r}.{hint} Expected one of {', '.join(valid)}, or one of them with _token"
+    )
 
 
 def _default_epochs(name: str) -> int:
