@@ -84,6 +84,21 @@ def readable_text(text: str) -> str:
     return _LAB_OPTIONS.sub(words, _IN_TEXT.sub(words, named))
 
 
+def renamed(text: str, names: Mapping[str, str]) -> str:
+    """Prose with the given names in words for the labels in it; a longer label goes before its beginning."""
+    known = sorted((label for label in names if names[label] != label), key=len, reverse=True)
+    if known:
+        pattern = re.compile(rf"(?<!\w)(?:{'|'.join(map(re.escape, known))})(?!\w)")
+        text = pattern.sub(lambda found: inline(names[found[0]]), text)
+    return readable_text(text)
+
+
+def inline(label: str) -> str:
+    """A label within a sentence: `TPO, 4 epochs, eta 0.5` -> `TPO (4 epochs, eta 0.5)`."""
+    name, *options = label.split(", ")
+    return f"{name} ({', '.join(options)})" if options else name
+
+
 def _parts(label: str) -> list[str]:
     """The name of the method, then its options as `key=value`, or as words where they are words already."""
     if (found := _OPTIONS.search(label)) and found.end() == len(label):

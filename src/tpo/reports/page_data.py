@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from tpo.reports.labels import readable, readable_text, shortened
-from tpo.reports.story import answer, highlighted, inline, main_panels
+from tpo.reports.labels import readable, renamed, shortened
+from tpo.reports.story import answer, highlighted, main_panels
 from tpo.reports.styles import ALIASES, OWN, css_classes, slug
 
 DIGITS = 5
@@ -84,22 +83,13 @@ def _rename(study: dict[str, Any], names: Mapping[str, str]) -> None:
         one["label"] = names.get(one["label"], readable(one["label"]))
     for verdict in study.get("verdicts") or ():
         for part in ("claim", "detail"):
-            verdict[part] = _renamed(str(verdict.get(part) or ""), names)
+            verdict[part] = renamed(str(verdict.get(part) or ""), names)
     for panel in study["panels"]:
         panel["title"] = MEASURES.get(str(panel.get("title")), panel.get("title"))
         if y := panel.get("y"):
             y["label"] = MEASURES.get(str(y.get("label")), y.get("label"))
     of_models = specifications if study.get("methods") else {}
-    study["about"] = _renamed(str(study.get("about") or ""), of_models)
-
-
-def _renamed(text: str, names: Mapping[str, str]) -> str:
-    """The text with names in words for labels in it; a longer label goes before its beginning."""
-    known = sorted((label for label in names if names[label] != label), key=len, reverse=True)
-    if known:
-        pattern = re.compile(rf"(?<!\w)(?:{'|'.join(map(re.escape, known))})(?!\w)")
-        text = pattern.sub(lambda found: inline(names[found[0]]), text)
-    return readable_text(text)
+    study["about"] = renamed(str(study.get("about") or ""), of_models)
 
 
 def _style_bars(series: dict[str, Any]) -> None:

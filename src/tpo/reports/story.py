@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from tpo.reports.labels import inline
 from tpo.reports.styles import family
 from tpo.reports.wording import number
 from tpo.stats.verdicts import LEAST
@@ -196,12 +197,6 @@ def _speed(study: Study) -> list[str]:
         f"{inline(baseline['label'])} "
         f"to reach {number(100 * best['threshold'])}%."
     ]
-
-
-def inline(label: str) -> str:
-    """A label within a sentence: `TPO, 4 epochs, eta 0.5` -> `TPO (4 epochs, eta 0.5)`."""
-    name, *options = label.split(", ")
-    return f"{name} ({', '.join(options)})" if options else name
 
 
 def _listed(words: Sequence[str]) -> str:

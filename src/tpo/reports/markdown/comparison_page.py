@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from tpo.reports.labels import readable, readable_text, shortened, value_words
@@ -43,7 +43,7 @@ def page(name: str, one: Summary, note: Note) -> str:
         "## Numbers",
         _table(one),
         "What the columns mean: [how to read the tables](index.md#how-to-read-the-tables).",
-        _verdicts(one["verdicts"]),
+        _verdicts(one),
         f"## Notes\n\n{note.remarks}" if note.remarks else "",
         f"## Tuning\n\n{_tuning(one['tuning'])}" if one.get("tuning") else "",
         "## Setting",
@@ -85,10 +85,12 @@ def _headline(one: Summary) -> str:
     return f"{grid}\n\nBoth sides at their best setting on the reported seeds; {seeds}."
 
 
-def _verdicts(known: Sequence[Mapping[str, str]]) -> str:
+def _verdicts(one: Summary) -> str:
     """A line per claim that holds or does not hold, then the number of undecided ones."""
-    clear = [one for one in known if one["status"] != OPEN]
-    lines = [verdict(one) for one in clear]
+    known = one["verdicts"]
+    names, _ = shortened(method["label"] for method in one["methods"])
+    clear = [claim for claim in known if claim["status"] != OPEN]
+    lines = [verdict(claim, names) for claim in clear]
     left = len(known) - len(clear)
     if left:
         rest = "other " if clear else ""

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
-from tpo.reports.labels import readable_text
+from tpo.reports.labels import renamed
 from tpo.reports.markdown import report_page
 from tpo.reports.markdown.notes import Group
 from tpo.reports.markdown.sections import NOT_RUN, Section
@@ -98,12 +99,12 @@ def _runs(found: Section) -> str:
     return " · ".join(parts)
 
 
-def verdict(found: Mapping[str, Any]) -> str:
-    """A claim's line, with methods in words."""
+def verdict(found: Mapping[str, Any], names: Mapping[str, str] = MappingProxyType({})) -> str:
+    """A claim's line, with methods in words; `names` has the words for some labels."""
     return report_page.verdict({
         **found,
-        "claim": readable_text(found["claim"]),
-        "detail": readable_text(found.get("detail") or ""),
+        "claim": renamed(found["claim"], names),
+        "detail": renamed(found.get("detail") or "", names),
     })  # fmt: skip
 
 
