@@ -9,7 +9,7 @@ import pytest
 
 from support import samples
 from support.report_command import report_command
-from tpo.reports import story
+from tpo.reports import story, styles
 from tpo.reports.html.tables import numbers
 from tpo.reports.page_data import prepared
 
@@ -91,6 +91,13 @@ def test_a_sweep_is_shown_by_its_bars_and_else_by_its_first_measure() -> None:
     assert story.main_panels(curves) == [True, False, True]
     bars = {"kind": "bars", "x": {"label": "K"}, "y": error}
     assert story.main_panels([*curves, bars]) == [False, False, False, True]
+
+
+def test_among_many_lines_a_known_method_keeps_its_solid_line() -> None:
+    many = [*((f"x{i}", f"X{i}") for i in range(20)), ("grpo", "GRPO"), ("tpo", "TPO")]
+    found = styles.css_classes(many)
+    assert (found["TPO"], found["GRPO"]) == ("m0 d0", "m1 d0")
+    assert len(set(found.values())) == len(many)
 
 
 def test_sentences_that_three_studies_share_are_told_apart() -> None:

@@ -42,12 +42,15 @@ def css_classes(series: Iterable[tuple[str, str]]) -> dict[str, str]:
 
     The hue is that of the family, the method without its options, and the dash tells its lines apart. A family
     has the same hue in every figure, unless another family of the figure has it. A method without options has
-    the solid line. More than four lines of a family take unused hues; more than 32 lines repeat.
+    the solid line, those of `OWN` before others. More than four lines of a family take unused hues; more than
+    32 lines repeat.
     """
     pairs = list(dict.fromkeys(series))
     hues = _hues(pairs)
     found: dict[str, tuple[int, int]] = {}
-    for method, label in sorted(pairs, key=lambda pair: not _plain(*pair)):
+    for method, label in sorted(
+        pairs, key=lambda pair: (not _plain(*pair), family(pair[0]) not in OWN)
+    ):
         hue = hues[family(method)]
         free = (one for one in _slots(hue, set(hues.values())) if one not in found.values())
         found.setdefault(label, next(free, (hue, 0)))
