@@ -221,3 +221,11 @@ def test_the_paper_index_names_options_of_the_installed_trl() -> None:
             help_text = options[keyword.arg or ""].metadata["help"]
             value = ast.literal_eval(keyword.value)
             assert not isinstance(value, str) or f"'{value}'" in help_text
+
+
+@pytest.mark.parametrize("path", sorted(ROOT.glob("*.md")), ids=lambda path: path.name)
+def test_the_links_of_the_pages_at_the_top_resolve(path: Path) -> None:
+    """Those of the documentation are checked where it is built."""
+    links = re.findall(r"\]\(([^)\s]+)\)", path.read_text(encoding="utf-8"))
+    files = [link.partition("#")[0] for link in links if not re.match(r"[a-z]+:", link)]
+    assert [file for file in files if file and not (ROOT / file).exists()] == []
