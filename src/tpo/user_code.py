@@ -75,6 +75,16 @@ def load(spec: str, expected: Expected) -> Any:
     return found
 
 
+def value(spec: str) -> Any:
+    """What `FILE.py:NAME` is, once the file has been run."""
+    path, name = _path_and_name(spec)
+    _tree(path)
+    module = _source(path).module
+    if not hasattr(module, name):
+        raise ValueError(f"{path} has no {name!r}: name what the file defines, as FILE.py:NAME")
+    return getattr(module, name)
+
+
 def spec_of(kind: type) -> str | None:
     """`FILE.py:CLASS` of a class that was loaded by it."""
     return _SPECS.get(kind)

@@ -213,3 +213,43 @@ def test_a_comparison_of_language_models_takes_an_own_objective(tmp_path):
     found = method(f"{mine}:Mine:eta=0.5")
     assert (found.objective, dict(found.options)) == (f"{mine}:Mine", {"eta": 0.5})
     assert found.label == "Mine eta=0.5"
+
+
+STUDY = """
+    from tpo.lab.studies import Scale, Study
+
+    settings = {"A": 5, "B": 16, "baseline": 0.5, "step": 0.1}
+    ARMS = Study("five-arms", "Five arms", "own", "One arm pays.", "one_context", ("tpo", "dg"),
+                 settings, {"quick": Scale(2, 10)}, grid={"B": (8, 16)})
+    TAKEN = Study("terminal", "", "", "", "one_context", ("tpo",), settings, {"quick": Scale(2, 10)})
+"""
+
+
+def test_an_own_study_runs_and_its_store_can_be_read_without_the_file(
+    tmp_path, monkeypatch, capsys
+):
+    from tpo.reports import open_results
+
+    monkeypatch.chdir(tmp_path)
+    path = written(tmp_path, "arms.py", STUDY)
+    assert main(["run", "arms.py:ARMS", "--out", "out"]) == 0
+    path.unlink()
+    rows = open_results("out").table().rows
+    assert [(row["B"], row["method"]) for row in rows] == [
+        (8, "TPO"), (8, "DG"), (16, "TPO"), (16, "DG"),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("ARM", "arms.py has no 'ARM'"),
+        ("settings", "arms.py:settings is a dict, expected a tpo.lab.studies.Study"),
+        ("TAKEN", "arms.py:TAKEN has the name 'terminal' of another study"),
+    ],
+)
+def test_a_wrong_study_of_a_file_is_named(name, message, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    written(tmp_path, "arms.py", STUDY)
+    assert main(["run", f"arms.py:{name}"]) == 2
+    assert message in capsys.readouterr().err

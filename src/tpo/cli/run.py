@@ -38,7 +38,9 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 def _add_study_flags(command: argparse.ArgumentParser) -> None:
     """What to run: a study, its methods and seeds."""
-    command.add_argument("study", nargs="?", help="a study by name (`tpo studies`), or all")
+    command.add_argument(
+        "study", nargs="?", help="a study by name (`tpo studies`), FILE.py:NAME, or all"
+    )
     command.add_argument(
         "--methods",
         help="comma-separated NAME[:option=value] or FILE.py:CLASS[:option=value] "

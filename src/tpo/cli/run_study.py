@@ -8,12 +8,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tpo import user_code
 from tpo.cli.lab import outputs, study_display
 from tpo.cli.lab.cells import CELL_FLAGS
 
 if TYPE_CHECKING:
     from tpo.lab.execution import Engine
     from tpo.lab.execution.runner import Request
+    from tpo.lab.studies import Study
     from tpo.reports import Results
 
 
@@ -48,7 +50,7 @@ def requests_of(args: argparse.Namespace) -> list[Request]:
             raise ValueError("--methods and --only are for one study; `tpo run all` takes neither")
         chosen = [studies.get_study(name) for name in studies.list_studies(extra=False)]
     else:
-        chosen = [studies.get_study(args.study)]
+        chosen = [_study(args.study)]
     methods = tuple(args.methods.split(",")) if args.methods else ()
     scale = args.scale or "quick"
     requests = [
@@ -58,6 +60,22 @@ def requests_of(args: argparse.Namespace) -> list[Request]:
     for request in requests:
         plan(request)
     return requests
+
+
+def _study(name: str) -> Study:
+    """The study of that name, or the value `FILE.py:NAME`; the store keeps its declaration for reports."""
+    from tpo.lab import studies
+
+    if not user_code.is_spec(name):
+        return studies.get_study(name)
+    found = user_code.value(name)
+    if not isinstance(found, studies.Study):
+        raise TypeError(f"{name} is a {type(found).__name__}, expected a tpo.lab.studies.Study")
+    if found.name in studies.list_studies() and found is not studies.get_study(found.name):
+        raise ValueError(
+            f"{name} has the name {found.name!r} of another study: choose another name"
+        )
+    return found
 
 
 def pairs(texts: Sequence[str] | None) -> dict[str, str]:
