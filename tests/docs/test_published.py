@@ -102,15 +102,22 @@ def test_the_arithmetic_of_a_7b_run_gives_the_table_beside_it(tmp_path: Path) ->
 
 def test_own_objective_is_a_row_of_the_league(tmp_path: Path) -> None:
     pytest.importorskip("jax")
-    printed = follow("own-objective.md", tmp_path, ("python check.py", "tpo run --methods"))
-    rows = dict(re.findall(r"^\W*(lean\.py:Lean|tpo)\W+(\d\.\d+)", printed, flags=re.MULTILINE))
-    assert rows.keys() == {"lean.py:Lean", "tpo"}
-    assert float(rows["tpo"]) < 0.3, "a random policy is wrong in three of four answers"
+    printed = follow(
+        "own-objective.md",
+        tmp_path,
+        ("python check.py", "tpo run --methods", "tpo report results/league"),
+    )
+    rows = re.findall(r"^\W*(Lean|TPO|tpo)\W+(\d\.\d+)", printed, flags=re.MULTILINE)
+    errors = {name.lower(): float(error) for name, error in rows}
+    assert errors.keys() == {"lean", "tpo"}
+    assert errors["tpo"] < 0.3, "a random policy is wrong in three of four answers"
+    report = (tmp_path / "results/league/report.html").read_text(encoding="utf-8")
+    assert "Lean" in report
 
 
 def test_own_task_is_learned_from_the_command_line(tmp_path: Path) -> None:
     pytest.importorskip("jax")
     printed = follow("own-task.md", tmp_path, ("tpo run --task parity.py:Parity",))
-    errors = dict(re.findall(r"^\W*(tpo|dg|pg)\W+(\d\.\d+)", printed, flags=re.MULTILINE))
-    assert errors.keys() == {"tpo", "dg", "pg"}
-    assert max(map(float, errors.values())) < 0.2, "guessing is wrong half of the time"
+    rows = re.findall(r"^\W*(tpo|dg|pg)\W+(\d\.\d+)", printed, flags=re.MULTILINE | re.IGNORECASE)
+    assert {name.lower() for name, _ in rows} == {"tpo", "dg", "pg"}
+    assert max(float(error) for _, error in rows) < 0.2, "guessing is wrong half of the time"
