@@ -41,7 +41,7 @@ format: $(VENV)/.dev ## what `check` would complain about and a machine can fix
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-docs: $(VENV)/.dev ## a page per objective, in docs/_build/html
+docs: $(VENV)/.dev ## the documentation, in docs/_build/html; its code runs
 	$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going -b html docs docs/_build/html
 
 bench: $(VENV)/.dev ## speed on this machine, as ratios measured in one run
