@@ -14,7 +14,8 @@ from tpo.llm.comparison.method import methods
 from tpo.llm.comparison.plan import Plan
 from tpo.llm.runs.artifacts import read_lines, write_lines
 from tpo.llm.runs.recipe import Recipe
-from tpo.reports.markdown.llm_page import page
+from tpo.reports.markdown.comparison_page import page
+from tpo.reports.markdown.notes import Note
 from tpo.storage.files import read_json, write_json
 
 
@@ -45,11 +46,9 @@ def test_rollouts_to_a_threshold_by_hand(tmp_path: Path) -> None:
     assert rows["grpo", "informative groups %"]["mean"] == 75
     assert rows["grpo", "mean sampled accuracy %"]["values"] == pytest.approx([30, 30, 70 / 3])
     assert rows["grpo", "peak memory GB"]["mean"] == 2
-    text = page({"by_hand": found}, {})
-    assert (
-        "| [by\\_hand](#by_hand-m-on-gsm8k) | 3 | TPO epochs=2 | GRPO | 0.423 | 0.454 | 0.458 | 60 | 46.7 | 70 | 56.7 |"
-        in text
-    )
+    text = page("by_hand", found, Note())
+    assert "| TPO | 2 epochs | 60 | 70 | 0.423 | 0.454 | 0.458 |" in text
+    assert "| GRPO | defaults | 46.7 | 56.7 | 1 | 1 | 1 |" in text
     assert "| rollouts to 43.0% | relative to GRPO |" in text
     assert "| 13 (3 of 3) | 0.454 |" in text
     assert "| 29 (2 of 3) | 1 |" in text

@@ -11,7 +11,6 @@ import pytest
 pytest.importorskip("trl")
 
 from comparison_runs import comparison_flags, read_result, write_complete_run
-from tpo.reports.markdown.llm_page import page
 
 from tpo.cli import main
 from tpo.cli.train_summary import tuning_lines
@@ -22,6 +21,8 @@ from tpo.llm.comparison.time_to_goal import time_to_goal
 from tpo.llm.comparison.tuning import Tuning
 from tpo.llm.comparison.tuning_results import choose_value, tuned_methods, tuning_runs
 from tpo.llm.runs.recipe import Recipe
+from tpo.reports.markdown.comparison_page import page
+from tpo.reports.markdown.notes import Note
 from tpo.storage.files import write_json
 
 
@@ -71,7 +72,7 @@ def test_a_value_beside_one_that_did_not_improve_is_named(tmp_path: Path) -> Non
     assert [row["nowhere"] for row in found["tuning"]["rows"]] == [1, 0, 0] * 2 + [0] * 3
     caveat = "At or beside a value with which a seed failed or did not improve, as others may: tpo."
     assert caveat in found["about"]
-    assert "| TPO | 3.33 ✗ | 23.3 | 36.7 ★ |" in page({"a": found}, {})
+    assert "| TPO | 3.33 ✗ | 23.3 | 36.7 ★ |" in page("a", found, Note())
 
 
 @pytest.mark.parametrize(
