@@ -81,12 +81,6 @@ def test_own_objective_is_twenty_lines_and_right() -> None:
     assert "0.1065, -0.2129,  0.1065" in shown
 
 
-def test_every_readme_name_exists() -> None:
-    readme = (ROOT / "README.md").read_text()
-    table = readme[readme.index("| family |") : readme.index("| compose")]
-    assert sorted(re.findall(r"`(\w+)`", table)) == sorted(tpo.list_objectives())
-
-
 def test_documentation_covers_every_public_name() -> None:
     sys.path.insert(0, str(ROOT / "docs"))
     try:
