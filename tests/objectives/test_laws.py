@@ -5,16 +5,15 @@ from typing import Any
 import hypothesis.extra.numpy as hnp
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import tpo
 from support.libraries import LIBRARIES, example, run
+from support.random_groups import softmax
 
 NAMES = tpo.list_objectives()
 GROUPED = [name for name in NAMES if tpo.objective(name).traits.group]
-settings.register_profile("laws", deadline=None, max_examples=60, derandomize=True)
-settings.load_profile("laws")
 
 SHAPES = hnp.array_shapes(min_dims=2, max_dims=2, min_side=1, max_side=7)
 
@@ -28,11 +27,6 @@ def rewards(shape: tuple[int, ...]) -> Any:
 
 
 GROUPS = SHAPES.flatmap(lambda s: st.tuples(logits(s), rewards(s), logits(s)))
-
-
-def softmax(x: np.ndarray) -> np.ndarray:
-    e = np.exp(x - x.max(-1, keepdims=True))
-    return e / e.sum(-1, keepdims=True)
 
 
 @given(GROUPS)
