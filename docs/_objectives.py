@@ -21,6 +21,8 @@ REQUIRED = (".. math::", "Shapes:", "Edge cases:", "Source:", "Deviates:")
 ENGINES = {"trl": "TRL", "verl": "verl", "skyrl": "SkyRL", "prime_rl": "prime-rl"}
 FIELD = Path(__file__).parent / "_field.csv"
 """Per objective: its full title, and what other libraries call it."""
+ELSEWHERE = Path(__file__).parent / "_elsewhere.csv"
+"""What other libraries have and this one has not."""
 
 
 def undocumented() -> list[str]:
@@ -54,8 +56,13 @@ def _unlisted() -> list[str]:
 
 def field() -> dict[str, dict[str, str]]:
     """The rows of `_field.csv` by objective."""
-    with FIELD.open(encoding="utf-8") as file:
-        return {row["name"]: row for row in csv.DictReader(file)}
+    return {row["name"]: row for row in read(FIELD)}
+
+
+def read(path: Path) -> list[dict[str, str]]:
+    """The rows of a table."""
+    with path.open(encoding="utf-8") as file:
+        return list(csv.DictReader(file))
 
 
 def write_pages(folder: Path) -> None:
@@ -224,14 +231,9 @@ def standard_group() -> list[str]:
 def papers(rows: dict[str, dict[str, str]]) -> str:
     """One row per objective: its paper, and what each library calls it."""
     elsewhere = [name for name, row in rows.items() if any(row[key] for key in ENGINES)]
-    named = [
-        (
-            *cited(name, rows[name]),
-            *(written(rows[name][key]) for key in ENGINES),
-        )
-        for name in elsewhere
-    ]
+    named = [(*cited(name, rows[name]), *called(rows[name])) for name in elsewhere]
     only_here = [cited(name, row) for name, row in rows.items() if name not in elsewhere]
+    missing = [(row["title"], arxiv(row["paper"]), *called(row)) for row in read(ELSEWHERE)]
     notes = [f"- ``{name}``: {row['note']}" for name, row in rows.items() if row["note"]]
     parts = [
         *PAPERS_INTRODUCTION,
@@ -241,6 +243,8 @@ def papers(rows: dict[str, dict[str, str]]) -> str:
         "",
         *heading("In none of the four"),
         *list_table(("objective", "paper"), only_here, "50 50"),
+        *heading("There, and not here"),
+        *list_table(("method", "paper", *ENGINES.values()), missing, "19 19 18 17 17 10"),
     ]
     return "\n".join(parts)
 
@@ -250,6 +254,16 @@ def cited(name: str, row: dict[str, str]) -> tuple[str, str]:
     doc = inspect.getdoc(entry(name).make) or ""
     source = " ".join(doc.partition("Source:")[2].partition("\n\n")[0].split())
     return f":doc:`{row['title']} <{name}>` ``{name}``", linked(source)
+
+
+def called(row: dict[str, str]) -> tuple[str, ...]:
+    """What each library calls a method."""
+    return tuple(written(row[key]) for key in ENGINES)
+
+
+def arxiv(number: str) -> str:
+    """A paper by its number; a dash for none."""
+    return linked(f"arXiv {number}") if number else r"\-"
 
 
 def written(option: str) -> str:
@@ -271,7 +285,8 @@ PAPERS_INTRODUCTION = (
     "there.",
     "",
     "Read from TRL 1.16, verl (2026-08-22), SkyRL (2026-08-21) and prime-rl (2026-08-21). verl's options are",
-    "below ``algorithm`` and ``actor_rollout_ref.actor``, SkyRL's below ``trainer.algorithm``.",
+    "below ``algorithm`` and ``actor_rollout_ref.actor``, SkyRL's below ``trainer.algorithm``,",
+    "prime-rl's below ``orchestrator.algo`` unless said.",
     "",
 )
 

@@ -13,7 +13,7 @@ from trl import GRPOConfig
 
 from tpo.llm import TargetPolicyConfig
 
-PAGE = (ROOT / "docs/guides/trl.rst").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs/guides/trl.md").read_text(encoding="utf-8")
 OF_TRL = {f.name: f.default for f in fields(GRPOConfig)}
 OWN = {f.name: f.default for f in fields(TargetPolicyConfig)}
 REFUSED = {
@@ -28,14 +28,14 @@ REFUSED = {
 
 def table(title: str) -> list[list[str]]:
     """The rows of a table: the cells of each, without the heading."""
-    found = re.search(rf"csv-table:: {re.escape(title)}.*?\n\n(.*?)\n\n", PAGE, flags=re.DOTALL)
+    found = re.search(rf"\*\*{re.escape(title)}.*?\*\*\n\n(.*?)\n\n", PAGE, flags=re.DOTALL)
     assert found
-    return [line.strip().split(" | ") for line in found[1].splitlines()][1:]
+    return [line.strip("| ").split(" | ") for line in found[1].splitlines()][2:]
 
 
 def names(cell: str) -> list[str]:
     """The options that a cell names."""
-    return re.findall(r"``(\w+)(?:=.*?)?``", cell)
+    return re.findall(r"`(\w+)(?:=.*?)?`", cell)
 
 
 def test_the_table_of_new_options_is_complete() -> None:

@@ -16,7 +16,6 @@ HIGHLIGHTS: tuple[tuple[str, Mapping[str, Any], str], ...] = (
         {"H": 10, "matching": "prompt"},
         "with answers of H = 10 tokens and equally many prompts for each method",
     ),
-    ("vocab", {"V": 2}, "with a vocabulary of V = 2 tokens"),
 )
 """What the README shows: a study's figure, and its numbers at one point of the grid, described in words."""
 
