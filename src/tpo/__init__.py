@@ -10,6 +10,7 @@ from tpo.objectives import (
     loss,
     objective,
     register,
+    snapshot_advantages,
     target,
 )
 from tpo.version import __version__
@@ -25,6 +26,7 @@ __all__ = [
     "loss",
     "objective",
     "register",
+    "snapshot_advantages",
     "standardize",
     "target",
 ]

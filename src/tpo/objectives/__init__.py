@@ -18,6 +18,7 @@ from tpo.objectives.ppo import MDPO, PPO, ImportanceWeighted, TRPOPenalty
 from tpo.objectives.reinforce import A2C, RLOO, Reinforce, ReMax
 from tpo.objectives.reinforce_pp import ReinforcePP
 from tpo.objectives.returns import gae, length_adaptive_lambda, n_step, retrace, vtrace
+from tpo.objectives.snapshot import snapshot_advantages
 from tpo.objectives.soft_clip import CISPO, SAPO
 from tpo.objectives.target_matching import coefficients, loss, target
 from tpo.objectives.tpo import TPO
@@ -98,6 +99,7 @@ __all__ = [
     "overlong_penalty",
     "register",
     "retrace",
+    "snapshot_advantages",
     "target",
     "task_logits_after",
     "tis",
