@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import tpo
-from tpo.diagnostics import entropy, kl, odds_factor, population_beta
+from tpo.diagnostics import entropy, kl, odds_factor, population_beta, population_gamma
 
 RNG = np.random.default_rng(0)
 SHAPE = (200, 6)
@@ -84,6 +84,23 @@ def test_weight_on_the_gradient_of_p_is_the_derivative_of_an_objective(arms: int
     for method, objective in climbs.items():
         slope = (objective(p + step) - objective(p - step)) / (2 * step)
         np.testing.assert_allclose(population_beta(method, p, arms) / p, slope, rtol=1e-6)
+
+
+def test_update_after_a_single_draw() -> None:
+    """All actions are the group, with a score of 0 but for the drawn one: only the sign of its advantage counts.
+
+    A success gives beta(p)(e_y - pi), a failure j gamma(pi_j)(pi - e_j).
+    """
+    arms = SHAPE[1]
+    pi = RNG.dirichlet(np.ones(arms), size=SHAPE[0])
+    for drawn in range(arms):
+        probability, other = pi[:, drawn : drawn + 1], np.eye(arms)[drawn] - pi
+        for advantage, expected in (
+            (0.2, population_beta("tpo", probability, arms) * other),
+            (-7.0, -population_gamma(probability, arms) * other),
+        ):
+            u = tpo.standardize(advantage * np.eye(arms)[[drawn]] * np.ones(SHAPE))
+            np.testing.assert_allclose(tpo.target(np.log(pi), u) - pi, expected, atol=1e-12)
 
 
 @pytest.mark.parametrize("divergence", ["forward", "reverse", "js", "alpha"])
