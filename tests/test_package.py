@@ -49,6 +49,10 @@ def test_no_machine_or_private_traces() -> None:
         assert "import pickle" not in path.read_text(), path
 
 
+LEARNT = {"scored_answers": "100% after"}
+"""What an example prints when the model has learnt."""
+
+
 @pytest.mark.parametrize("path", sorted((ROOT / "examples").glob("*.py")), ids=lambda p: p.stem)
 def test_examples_run(path: Path, tmp_path: Path) -> None:
     short = {  # two steps instead of two minutes
@@ -59,6 +63,7 @@ def test_examples_run(path: Path, tmp_path: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip(), "an example shows something"
+    assert LEARNT.get(path.stem, "") in done.stdout
 
 
 def test_the_quickstart_learns() -> None:
