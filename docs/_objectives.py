@@ -23,6 +23,8 @@ FIELD = Path(__file__).parent / "_field.csv"
 """Per objective: its full title, and what other libraries call it."""
 ELSEWHERE = Path(__file__).parent / "_elsewhere.csv"
 """What other libraries have and this one has not."""
+WIDTHS = "40 60"
+"""Of the columns of the paper index."""
 
 
 def undocumented() -> list[str]:
@@ -230,21 +232,25 @@ def standard_group() -> list[str]:
 
 def papers(rows: dict[str, dict[str, str]]) -> str:
     """One row per objective: its paper, and what each library calls it."""
-    elsewhere = [name for name, row in rows.items() if any(row[key] for key in ENGINES)]
-    named = [(*cited(name, rows[name]), *called(rows[name])) for name in elsewhere]
+    elsewhere = sorted(
+        (name for name, row in rows.items() if called(row)), key=lambda name: -libraries(rows[name])
+    )
+    named = [(in_lines(*cited(name, rows[name])), called(rows[name])) for name in elsewhere]
     only_here = [cited(name, row) for name, row in rows.items() if name not in elsewhere]
-    missing = [(row["title"], arxiv(row["paper"]), *called(row)) for row in read(ELSEWHERE)]
+    only_there = [
+        (in_lines(row["title"], *arxiv(row["paper"])), called(row)) for row in read(ELSEWHERE)
+    ]
     notes = [f"- ``{name}``: {row['note']}" for name, row in rows.items() if row["note"]]
     parts = [
         *PAPERS_INTRODUCTION,
-        *list_table(("objective", "paper", *ENGINES.values()), named, "19 19 18 17 17 10"),
+        *list_table(("objective", "elsewhere"), named, WIDTHS),
         *heading("Where the same name differs"),
         *notes,
         "",
         *heading("In none of the four"),
         *list_table(("objective", "paper"), only_here, "50 50"),
         *heading("There, and not here"),
-        *list_table(("method", "paper", *ENGINES.values()), missing, "19 19 18 17 17 10"),
+        *list_table(("method", "elsewhere"), only_there, WIDTHS),
     ]
     return "\n".join(parts)
 
@@ -256,20 +262,31 @@ def cited(name: str, row: dict[str, str]) -> tuple[str, str]:
     return f":doc:`{row['title']} <{name}>` ``{name}``", linked(source)
 
 
-def called(row: dict[str, str]) -> tuple[str, ...]:
-    """What each library calls a method."""
-    return tuple(written(row[key]) for key in ENGINES)
+def libraries(row: dict[str, str]) -> int:
+    """How many of the libraries have a method."""
+    return sum(bool(row[key]) for key in ENGINES)
 
 
-def arxiv(number: str) -> str:
-    """A paper by its number; a dash for none."""
-    return linked(f"arXiv {number}") if number else r"\-"
+def called(row: dict[str, str]) -> str:
+    """What each library that has a method calls it, a line each."""
+    named = (f"{engine}: {written(row[key])}" for key, engine in ENGINES.items() if row[key])
+    return in_lines(*named)
+
+
+def in_lines(*parts: str) -> str:
+    """A cell with a line for each part."""
+    return "\n       ".join(f"| {part}" for part in parts)
+
+
+def arxiv(number: str) -> list[str]:
+    """A paper by its number, if it has one."""
+    return [linked(f"arXiv {number}")] if number else []
 
 
 def written(option: str) -> str:
-    """What one writes elsewhere: a call, or options one by one; a dash for nothing."""
+    """What one writes elsewhere: a call, or options one by one."""
     parts = [option] if "(" in option else option.split(", ")
-    return ", ".join(f"``{part}``" for part in parts) if option else r"\-"
+    return ", ".join(f"``{part}``" for part in parts)
 
 
 def heading(text: str) -> list[str]:
@@ -281,8 +298,7 @@ PAPERS_INTRODUCTION = (
     "Paper index",
     "===========",
     "",
-    "Find a method by its paper, or by the option that selects it elsewhere. A dash: not found as an option",
-    "there.",
+    "Find a method by its paper, or by the option that selects it in another library.",
     "",
     "Read from TRL 1.16, verl (2026-08-22), SkyRL (2026-08-21) and prime-rl (2026-08-21). verl's options are",
     "below ``algorithm`` and ``actor_rollout_ref.actor``, SkyRL's below ``trainer.algorithm``,",

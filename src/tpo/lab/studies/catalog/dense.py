@@ -150,9 +150,12 @@ DEMO = Study(
     name="demo",
     title="Four methods on one task",
     source="Table 1 in small",
-    about=HOW
-    + "Reverse ten random bits, with a reward for each correct token: a dense reward. All methods get the same "
-    "prompts. " + TOKEN_GROUPS + " " + DEMO_FULL,
+    about="Which method solves a small task in the fewest steps? The task: reverse ten random bits, with a "
+    "reward for each correct token, a dense reward. All methods get the same prompts. "
+    + DEMO_FULL
+    + " "
+    + HOW
+    + TOKEN_GROUPS,
     build="sequences",
     methods=("tpo_token", "grpo_token", "ppo", "dg"),
     settings=SETTINGS,
