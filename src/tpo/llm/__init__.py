@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from tpo.llm.comparison.summary import summary
     from tpo.llm.rewards.guarded import Guarded
     from tpo.llm.rewards.pool import Scoring
+    from tpo.llm.rewards.sandbox import Sandbox
     from tpo.llm.runs.evaluation import EvaluationSettings, evaluate
     from tpo.llm.runs.recipe import Recipe
     from tpo.llm.runs.train import train
@@ -26,6 +27,7 @@ _MODULES = {
     "MethodSpec": "comparison.method",
     "Plan": "comparison.plan",
     "Recipe": "runs.recipe",
+    "Sandbox": "rewards.sandbox",
     "Scoring": "rewards.pool",
     "TargetPolicyConfig": "trl.config",
     "TargetPolicyTrainer": "trl.trainer",
@@ -44,6 +46,7 @@ __all__ = [
     "MethodSpec",
     "Plan",
     "Recipe",
+    "Sandbox",
     "Scoring",
     "TargetPolicyConfig",
     "TargetPolicyTrainer",

@@ -9,9 +9,6 @@ from __future__ import annotations
 import copy
 import json
 import math
-import select
-import subprocess
-import sys
 import time
 import warnings
 from collections import Counter
@@ -20,8 +17,8 @@ from concurrent.futures import ThreadPoolExecutor
 from queue import SimpleQueue
 from typing import Any
 
-START_TIMEOUT = 120.0
-"""Seconds that a worker may take to start and to import the scorer."""
+from tpo.llm.rewards.sandbox import DEFAULT, Sandbox
+from tpo.llm.rewards.worker import ScorerError, ScoringWorker
 
 
 class Failures:
@@ -50,89 +47,6 @@ class Failures:
         return sum(self.counts.values())
 
 
-class ScoringWorker:
-    """A process that scores one completion after another; requests and replies are lines of JSON."""
-
-    def __init__(self, scorer: Mapping[str, Any]) -> None:
-        """The process starts with the first request; `scorer` is what `tpo.llm.rewards.scorers.load` takes."""
-        self._process: subprocess.Popen[bytes] | None = None
-        self._scorer = json.dumps(scorer)
-
-    def request(self, row: Mapping[str, Any], timeout: float) -> dict[str, Any]:
-        """The reply for a completion: a `score`, or an `error` with its `kind`."""
-        try:
-            process = self._running()
-            assert process.stdin is not None
-            process.stdin.write(json.dumps(row).encode() + b"\n")
-            process.stdin.flush()
-            line = self._read_line(timeout)
-        except TimeoutError:
-            self.close()
-            return {"kind": "hung", "error": f"no score within {timeout:g} s"}
-        except (OSError, ScorerError) as error:
-            self.close()
-            return {"kind": "raised", "error": str(error)}
-        reply: dict[str, Any] = json.loads(line)
-        return reply
-
-    def __del__(self) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Kill the process, whatever it is doing."""
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait()
-            for pipe in (self._process.stdin, self._process.stdout):
-                if pipe is not None:
-                    pipe.close()
-            self._process = None
-
-    def start(self) -> None:
-        """Start the process if it does not run; ScorerError if the scorer cannot be loaded."""
-        try:
-            self._running()
-        except (OSError, ScorerError) as error:
-            self.close()
-            raise ScorerError(str(error) or f"not loaded within {START_TIMEOUT:g} s") from None
-
-    def _running(self) -> subprocess.Popen[bytes]:
-        """The process, which is started if it does not run."""
-        if self._process is None:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "tpo.llm.rewards.subprocess_worker", self._scorer],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                bufsize=0,
-                start_new_session=True,  # Ctrl-C reaches only the parent, which then ends the process
-            )
-            ready = json.loads(self._read_line(START_TIMEOUT))
-            if "error" in ready:
-                raise ScorerError(ready["error"])
-        return self._process
-
-    def _read_line(self, timeout: float) -> bytes:
-        """A line of the process's output; TimeoutError if it takes longer."""
-        assert self._process is not None
-        assert self._process.stdout is not None
-        pipe = self._process.stdout
-        end = time.monotonic() + timeout
-        line = b""
-        while not line.endswith(b"\n"):
-            left = end - time.monotonic()
-            if left <= 0 or not select.select([pipe], [], [], left)[0]:
-                raise TimeoutError
-            part = pipe.read(65536)
-            if not part:
-                raise ScorerError("the scorer ended its process")
-            line += part
-        return line
-
-
-class ScorerError(RuntimeError):
-    """The process of the scorer could not start, or ended unexpectedly."""
-
-
 class Scoring:
     """A TRL reward function: every completion to a score or None, never raising, never hanging.
 
@@ -149,6 +63,7 @@ class Scoring:
         timeout: float = 10.0,
         workers: int = 2,
         threshold: float | None = None,
+        sandbox: Sandbox = DEFAULT,
     ) -> None:
         """`timeout` is in seconds per completion; the processes start with the first call."""
         self._workers: list[ScoringWorker] = []
@@ -156,6 +71,7 @@ class Scoring:
             raise ValueError(f"timeout is {timeout}, expected seconds above 0, such as 10")
         if workers < 1:
             raise ValueError(f"workers is {workers}, expected at least 1")
+        sandbox.check()
         self.scorer = dict(scorer)
         self.columns = tuple(columns)
         self.timeout = timeout
@@ -167,7 +83,7 @@ class Scoring:
         """of the last call"""
         self.__name__ = str(scorer.get("name", "score"))
         loaded = {**self.scorer, "columns": self.columns}
-        self._workers = [ScoringWorker(loaded) for _ in range(workers)]
+        self._workers = [ScoringWorker(loaded, sandbox) for _ in range(workers)]
         self._idle: SimpleQueue[ScoringWorker] = SimpleQueue()
         for worker in self._workers:
             self._idle.put(worker)

@@ -6,8 +6,9 @@ import importlib
 import inspect
 import re
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from typing import Any
+
+from tpo.llm.rewards.gym_scorer import gym_scorer
 
 Scorer = Callable[..., float | None]
 
@@ -69,7 +70,8 @@ def load(spec: Mapping[str, Any]) -> Scorer:
     the row's "columns" (the answer).
     """
     if "dataset" in spec:
-        return reasoning_gym(spec["dataset"], spec.get("options", {}), spec.get("extract", "tag"))
+        extract = EXTRACT[spec.get("extract", "tag")]
+        return gym_scorer(spec["dataset"], spec.get("options", {}), extract)
     name = str(spec["name"])
     if name in NAMED:
         return NAMED[name]
@@ -91,19 +93,6 @@ def _check_call(name: str, found: Any, given: Sequence[str]) -> None:
         raise TypeError(f"{name} does not take ({', '.join(given)}) by position: {error}") from None
     except ValueError:
         pass  # a function written in C may have no signature
-
-
-def reasoning_gym(dataset: str, options: Mapping[str, Any], extract: str) -> Scorer:
-    """A scorer that extracts the answer from a completion and calls the dataset's own score."""
-    import reasoning_gym as gym
-
-    return partial(_gym_score, gym.create_dataset(dataset, **options), EXTRACT[extract])
-
-
-def _gym_score(
-    data: Any, extract: Callable[[str], str | None], completion: str, index: int
-) -> float:
-    return float(data.score_answer(extract(completion), data[index]))
 
 
 EXTRACT: dict[str, Callable[[str], str | None]] = {

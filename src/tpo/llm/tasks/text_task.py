@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tpo.llm.rewards.pool import Scoring
+from tpo.llm.rewards.sandbox import DEFAULT, Sandbox
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -28,9 +29,11 @@ class TextTask:
     threshold: float | None = None
     """a score above this becomes 1, any other 0; None keeps partial scores"""
 
-    def scoring(self, timeout: float = 10.0, workers: int = 2) -> Scoring:
+    def scoring(
+        self, timeout: float = 10.0, workers: int = 2, sandbox: Sandbox = DEFAULT
+    ) -> Scoring:
         """A reward function for TRL; the processes that score start with its first call."""
-        return Scoring(self.scorer, self.columns, timeout, workers, self.threshold)
+        return Scoring(self.scorer, self.columns, timeout, workers, self.threshold, sandbox)
 
 
 def messages(question: str, hint: str) -> list[dict[str, str]]:

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import fields
 from functools import lru_cache
 from typing import Any
 
 from tpo.llm.rewards.pool import Scoring
+from tpo.llm.rewards.sandbox import Sandbox
 from tpo.llm.rewards.scorers import NAMED
 
 PLAIN = re.compile(r"[A-Za-z0-9_+*/ -]{0,64}")
@@ -20,6 +22,8 @@ WORKERS = 2
 """Processes per scorer, in each of verl's reward workers."""
 OPTION = "reward.custom_reward_function.reward_kwargs.scorer"
 """The option of verl's config that names a scorer of your own."""
+SANDBOX_OPTIONS = tuple(field.name for field in fields(Sandbox))
+"""Options beside it: what the processes may use."""
 
 
 def compute_score(
@@ -29,17 +33,19 @@ def compute_score(
     extra_info: dict[str, Any] | None = None,
     timeout: float = 10.0,
     scorer: str | None = None,
-    **_: Any,
+    **more: Any,
 ) -> float:
     """The score of one completion; `ground_truth` is what `tpo.llm.verl.data` writes.
 
     A completion that cannot be scored is NaN, which leaves it out of its group. In a held-out row it is 0,
-    because verl takes plain means of those. `timeout` (in seconds) and `scorer` (a module:function of your own)
-    are set in verl's `reward.custom_reward_function.reward_kwargs`.
+    because verl takes plain means of those. `timeout` (in seconds), `scorer` (a module:function of your own)
+    and the fields of `Sandbox` are set in verl's `reward.custom_reward_function.reward_kwargs`.
     """
     row = json.loads(ground_truth)
     _check(row["scorer"], scorer)
-    scoring = _scoring(json.dumps(row["scorer"], sort_keys=True), row["threshold"], timeout)
+    sandbox = Sandbox(**{k: more[k] for k in SANDBOX_OPTIONS if k in more})
+    named = json.dumps(row["scorer"], sort_keys=True)
+    scoring = _scoring(named, row["threshold"], timeout, sandbox)
     (score,) = scoring([solution_str], **{name: [value] for name, value in row["given"].items()})
     if score is None:
         return 0.0 if (extra_info or {}).get("split") == "test" else float("nan")
@@ -79,7 +85,7 @@ def _check_plain(value: Any) -> None:
 
 
 @lru_cache
-def _scoring(scorer: str, threshold: float | None, timeout: float) -> Scoring:
+def _scoring(scorer: str, threshold: float | None, timeout: float, sandbox: Sandbox) -> Scoring:
     spec = json.loads(scorer)
     columns = ("index",) if "dataset" in spec else ("answer",)
-    return Scoring(spec, columns, timeout, WORKERS, threshold)
+    return Scoring(spec, columns, timeout, WORKERS, threshold, sandbox)

@@ -1,0 +1,196 @@
+"""A scoring worker: nothing that the scorer starts, prints or writes reaches another row or outlives the worker."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tpo.llm.rewards.pool import Scoring
+from tpo.llm.rewards.sandbox import DEFAULT, Sandbox
+
+pytestmark = pytest.mark.filterwarnings("ignore:a completion could not be scored:RuntimeWarning")
+
+HOSTILE = """
+import os, subprocess, sys, time
+
+def start(*command, **options):
+    with open("pids", "a") as file:
+        file.write(f"{subprocess.Popen(command, **options).pid}\\n")
+
+def hang():
+    start("sleep", "600")
+    start("sleep", "600", start_new_session=True)
+    time.sleep(600)
+
+def forge():
+    for line in (b'{"score": 1}', b'{"kind": "raised", "error": "forged"}', b"no JSON", b"[" * 9999, b'{"half'):
+        for number in range(1, 64):
+            try:
+                os.write(number, line if b"half" in line else line + b"\\n")
+            except OSError:
+                pass
+
+def flood():
+    for number in range(3, 64):
+        try:
+            while os.write(number, b"x" * 2**16):
+                pass
+        except OSError:
+            pass
+
+def fork():
+    if os.fork() == 0:
+        os.close(2)  # what it says is of no interest
+
+def burn():
+    while True:
+        pass
+
+class Long(Exception):
+    def __str__(self):
+        return "x" * 10**7
+
+class Mute(Exception):
+    def __str__(self):
+        raise self
+
+def fail(error):
+    raise error
+
+ACTS = {
+    "hang": hang, "forge": forge, "flood": flood, "fork": fork, "burn": burn,
+    "child": lambda: start("head", "-n", "1"),
+    "read": lambda: fail(ValueError(repr(sys.stdin.read()))),
+    "long": lambda: fail(Long()),
+    "mute": lambda: fail(Mute()),
+    "memory": lambda: len(bytearray(2**30)),
+}
+
+def score(completion, answer):
+    ACTS.get(completion, int)()
+    return float(completion == answer)
+"""
+
+
+@pytest.fixture
+def scoring(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Scoring]]:
+    """Makes a `Scoring` of one worker, whose scorer lies in the current folder and does what a completion names."""
+    (tmp_path / "hostile.py").write_text(HOSTILE)
+    monkeypatch.chdir(tmp_path)
+    made = []
+
+    def make(timeout: float = 20.0, sandbox: Sandbox = DEFAULT) -> Scoring:
+        made.append(Scoring({"name": "hostile:score"}, timeout=timeout, workers=1, sandbox=sandbox))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.close()
+
+
+def test_nothing_that_a_scorer_starts_outlives_its_time_limit(
+    scoring: Callable[..., Scoring], tmp_path: Path
+) -> None:
+    late = scoring(timeout=1.0)
+    assert late(["hang", "a"], answer=["a"] * 2) == [None, 1.0]
+    assert late.failures.counts == {"hung": 1}
+    assert [pid for pid in _pids(tmp_path, 2) if _is_alive(pid)] == []
+
+
+def test_a_trainer_that_is_killed_leaves_no_worker(
+    scoring: Callable[..., Scoring], tmp_path: Path
+) -> None:
+    code = (
+        "from tpo.llm.rewards.pool import Scoring\n"
+        "Scoring({'name': 'hostile:score'}, timeout=600)(['hang'], answer=['a'])"
+    )
+    trainer = subprocess.Popen([sys.executable, "-c", code])
+    pids = _pids(tmp_path, 2)
+    workers = _descendants(trainer.pid)
+    assert {*pids} < {*workers}
+    trainer.kill()
+    trainer.wait()
+    deadline = time.monotonic() + 20
+    while any(map(_is_alive, workers)) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert [pid for pid in workers if _is_alive(pid)] == []
+
+
+def test_rows_reach_the_scorer_alone(scoring: Callable[..., Scoring]) -> None:
+    """Children and forks read no row; answers that code in the worker writes are not taken for its score."""
+    one = scoring()
+    acts = ["child", "a", "fork", "a", "forge", "a", "read", "a"]
+    assert one(acts, answer=["a"] * 8) == [0.0, 1.0, 0.0, 1.0, 0.0, 1.0, None, 1.0]
+    assert one.failures.first == {"raised": "ValueError: ''"}
+
+
+def test_messages_are_bounded(scoring: Callable[..., Scoring]) -> None:
+    one = scoring()
+    assert one(["long", "a"], answer=["a"] * 2) == [None, 1.0]
+    assert one.failures.first["raised"] == ("Long: " + "x" * 1000)[:1000]
+    assert one(["flood", "a"], answer=["a"] * 2) == [None, 1.0]
+    one.failures.first.clear()
+    assert one(["mute", "a"], answer=["a"] * 2) == [None, 1.0]
+    assert one.failures.first["raised"] == "Mute: its text raises Mute"
+    one.failures.first.clear()
+    assert one(["a"], answer=[b"bytes are no JSON"]) == [None]
+    assert "bytes is not JSON serializable" in one.failures.first["raised"]
+
+
+def test_memory_and_cpu_time_are_limited(scoring: Callable[..., Scoring]) -> None:
+    one = scoring(sandbox=Sandbox(scorer_memory=0.5, scorer_cpu=1.0))
+    assert one(["memory", "a"], answer=["a"] * 2) == [None, 1.0]
+    assert one.failures.first["raised"].endswith("needs more than 0.5 GiB, its scorer_memory")
+    one.failures.first.clear()
+    assert one(["burn", "a"], answer=["a"] * 2) == [None, 1.0]
+    assert one.failures.first["raised"].endswith("more CPU time than scorer_cpu allows")
+
+
+def test_a_file_in_the_current_folder_replaces_no_library(
+    scoring: Callable[..., Scoring], tmp_path: Path
+) -> None:
+    for name in ("json", "numpy", "tpo"):
+        (tmp_path / f"{name}.py").write_text("raise SystemExit('imported from the current folder')")
+    assert scoring()(["a"], answer=["a"]) == [1.0]
+
+
+def _pids(folder: Path, count: int) -> list[int]:
+    """The processes that the scorer started, when there are so many."""
+    path, deadline = folder / "pids", time.monotonic() + 60
+    while not (path.exists() and path.read_text().count("\n") == count):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    return [*map(int, path.read_text().split())]
+
+
+def _descendants(pid: int) -> list[int]:
+    children = Path(f"/proc/{pid}/task").glob("*/children")
+    own = [int(word) for file in children for word in file.read_text().split()]
+    return own + [further for child in own for further in _descendants(child)]
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except FileNotFoundError:
+        return False
+    return state != "Z"
+
+
+def test_the_signal_that_ended_a_worker_is_named(scoring: Callable[..., Scoring]) -> None:
+    one = scoring()
+    assert one(["a"], answer=["a"]) == [1.0]
+    (supervisor,) = [pid for pid in _descendants(os.getpid()) if "supervisor.py" in _command(pid)]
+    (worker,) = _descendants(supervisor)
+    os.kill(worker, signal.SIGSEGV)
+    assert one(["a", "a"], answer=["a"] * 2) == [None, 1.0]
+    assert one.failures.first["raised"] == "the scorer ended its process (signal 11)"
+
+
+def _command(pid: int) -> str:
+    return Path(f"/proc/{pid}/cmdline").read_text()
