@@ -11,6 +11,7 @@ from importlib.metadata import PackageNotFoundError, version
 import numpy as np
 
 import tpo
+from tpo.llm.rewards.sandbox import bwrap_problem
 
 PARTS = {
     "lab": ("jax", "optax", "rich", "scipy", "scikit-learn"),
@@ -39,6 +40,7 @@ def main(args: argparse.Namespace) -> int:
             apart = ", in a separate environment" if extra == "verl" else ""
             print(f"       missing {', '.join(missing)}: pip install 'tpo[{extra}]'{apart}")
     print(f"run:   {engines()}")
+    print(f"isolation of scorers: {bwrap_problem() or 'bubblewrap works'}")
     failures = [message for library in ("numpy", "jax", "torch") if (message := broken(library))]
     for message in failures:
         print(message)
