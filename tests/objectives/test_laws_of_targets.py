@@ -130,6 +130,17 @@ def test_reverse_projection_starts_as_a_policy_gradient() -> None:
     np.testing.assert_allclose(c, -tpo.standardize(scores) / 10, atol=1e-12)
 
 
+def test_forward_lpo_within_its_clip_is_tpo_on_mean_ratios() -> None:
+    """Off-policy too, while every token's ratio is within 1 ± .2; beyond it LPO drops the token."""
+    old = -RNG.exponential(size=(3, 5, 8))
+    groups = tpo.Groups(log_probs_old=old, scores=RNG.normal(size=(3, 5)))
+    both = [tpo.objective("lpo"), tpo.objective("tpo", score="mean_ratio")]
+    for moved, equal in ((0.15, True), (0.6, False)):
+        new = old + RNG.uniform(-moved, moved, size=old.shape)
+        c, expected = (o.coefficients(new, o.prepare(groups)) for o in both)
+        assert np.allclose(c, expected, atol=1e-12) == equal
+
+
 @pytest.mark.parametrize("eta", [0.5, 1.0, 3.0])
 def test_on_pairs_tpo_is_dpo_with_smoothed_labels(eta: float) -> None:
     """-(1 - ε) log σ(Δ) - ε log σ(-Δ), ε = σ(-2/eta), with its minimum at Δ = 2/eta."""
