@@ -118,12 +118,12 @@ def test_the_metrics_of_a_language_model_are_columns() -> None:
     ]
     study = {"name": "llm", "table": {"rows": found}}
     assert story.answer(study) == [
-        "Highest final accuracy on held-out prompts: TPO 50% [49, 51]; "
-        "best with another objective: GRPO 45% [44, 46]."
+        "Highest final accuracy of samples for held-out prompts: TPO 50% [49, 51], then GRPO 45% [44, 46]."
     ]
     html = numbers(study)
     assert html is not None
     assert html.count("<tr>") == 3
+    assert ">final accuracy %, samples<" in html
     assert ">900 [899, 901] (2 of 3 seeds)<" in html
     assert ">never<" in html
 

@@ -174,8 +174,9 @@ def _accuracies(rows: Sequence[Row]) -> str:
     rival = next(
         (r for r in ranked if family(str(r["method"])) != family(str(best["method"]))), None
     )
-    second = f"; best with another objective: {_accuracy(rival)}" if rival else ""
-    return f"Highest final accuracy on held-out prompts: {_accuracy(best)}{second}."
+    before = ", then" if len(ranked) == 2 else "; best with another objective:"
+    second = f"{before} {_accuracy(rival)}" if rival else ""
+    return f"Highest final accuracy of samples for held-out prompts: {_accuracy(best)}{second}."
 
 
 def _accuracy(row: Row) -> str:

@@ -119,6 +119,7 @@ def test_problems_of_a_run_are_named_with_its_numbers(tmp_path: Path) -> None:
         "6 held-out completions not scored, which count as not solved."
     )
     assert "tpo, seed 0" not in about
+    assert about.startswith("Which method learns gsm8k with the fewest")
 
 
 def test_how_many_steps_were_clipped(tmp_path: Path) -> None:

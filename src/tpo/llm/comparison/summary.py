@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from tpo.llm.comparison.method import MethodSpec
-from tpo.llm.comparison.metrics import MethodMetrics, method_metrics, table_rows, verdicts
+from tpo.llm.comparison.metrics import method_metrics, table_rows, verdicts
 from tpo.llm.comparison.plan import Plan, read_plan
 from tpo.llm.comparison.run_log import MEASURES, RunLog, RunLogs, curve
-from tpo.llm.comparison.time_to_goal import time_to_goal
 from tpo.llm.comparison.tuning_results import tuned_methods, tuning_runs, tuning_table
 from tpo.stats.intervals import interval, iqm, standard_error
 from tpo.storage.files import write_bytes
@@ -76,7 +75,7 @@ def summary(folder: str | Path) -> dict[str, Any]:
         "name": "llm-comparison",
         "title": f"{Path(plan.recipe.model).name} on {plan.recipe.task}",
         "source": "tpo train --compare",
-        "about": _about(plan, metrics, tuning, failures, reported),
+        "about": _about(plan, tuning, failures, reported),
         "command": plan.command,
         "scale": "custom",
         "settings": _settings(plan),
@@ -125,15 +124,13 @@ def _seconds(logs: Iterable[Sequence[RunLog]]) -> float:
 
 def _about(
     plan: Plan,
-    metrics: Sequence[MethodMetrics],
     tuning: Mapping[str, Any] | None,
     failures: Sequence[Mapping[str, Any]],
     reported: Sequence[RunLog],
 ) -> str:
     """The comparison in a few sentences."""
     sentences = [
-        _design(plan),
-        *(f"{line}." for line in time_to_goal([one.to_dict() for one in metrics])),
+        *_design(plan),
         *_tuning_sentences(tuning),
         *(f"Failed: {one['run']} ({one['error']})." for one in failures),
         *(f"{log.run.title}: {'; '.join(log.problems)}." for log in reported if log.problems),
@@ -141,15 +138,21 @@ def _about(
     return " ".join(sentences)
 
 
-def _design(plan: Plan) -> str:
+def _design(plan: Plan) -> Iterator[str]:
+    """What is asked, what is equal for all, and what is measured."""
     recipe = plan.recipe
     rollouts = recipe.batches * recipe.prompts * recipe.group_size
     names = [method.name for method in plan.methods]
     methods = ", ".join(names) if len(names) <= MAX_NAMED else f"{len(names)} methods"
-    return (
-        f"{methods} with the same prompts and seeds, {rollouts} rollouts "
-        f"each: {recipe.batches} batches of {recipe.prompts} x {recipe.group_size}. Final accuracy is "
-        "greedy, on held-out prompts; train score is the mean of at most the last 100 batches."
+    if len(names) > 1:
+        yield f"Which method learns {recipe.task} with the fewest rollouts, and which ends highest?"
+    yield (
+        f"{methods} with the same prompts and seeds, {rollouts:,} rollouts "
+        f"each: {recipe.batches} batches of {recipe.prompts} x {recipe.group_size}."
+    )
+    yield (
+        "Accuracy is measured on held-out prompts, of samples and of greedy answers; train score is the mean "
+        "of at most the last 100 batches."
     )
 
 

@@ -19,8 +19,8 @@ EXTRA = ("mean", "median", "IQM [95%]", "best", "seeds", "device")
 """Columns on demand."""
 PUBLISHED = ("published", "metric", "verdict")
 """Columns about published numbers."""
-TELLING = ("final accuracy %", HELD_OUT)
-"""Metrics of language models that are shown at once."""
+TELLING = {"final accuracy %": "final accuracy %, greedy", HELD_OUT: "final accuracy %, samples"}
+"""Metrics of language models that are shown at once, with their headings."""
 
 READING = {
     "Final error": "the mean over a run's last 100 episodes (the last tenth of shorter runs), then over seeds. "
@@ -183,11 +183,11 @@ def _methods(rows: Sequence[Row]) -> list[dict[str, Any]]:
 
 def _by_metric(rows: Sequence[Row]) -> list[Column]:
     metrics = dict.fromkeys(str(row.get("metric")) for row in rows)
-    found = [_metric_column(metric) for metric in metrics]
-    telling = [c for c in found if c.title in TELLING or c.title.startswith("rollouts")]
-    rest = [_extra(column) for column in found if column not in telling]
+    telling = [m for m in metrics if m in TELLING or m.startswith("rollouts")]
+    shown = [_metric_column(metric) for metric in telling]
+    rest = [_extra(_metric_column(metric)) for metric in metrics if metric not in telling]
     seeds = Column("seeds", lambda record: number(max(_seeds(record), default=0)))
-    return [Column("method", _method, None), *telling, seeds, *rest]
+    return [Column("method", _method, None), *shown, seeds, *rest]
 
 
 def _seeds(record: Row) -> Iterable[int]:
@@ -203,4 +203,4 @@ def _metric_column(metric: str) -> Column:
         part = f" ({row['n']} of {few} seeds)" if row["n"] < few else ""
         return _bracketed(row.get("iqm"), row.get("iqm_low"), row.get("iqm_high")) + part
 
-    return Column(metric, text)
+    return Column(TELLING.get(metric, metric), text)
