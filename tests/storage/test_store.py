@@ -68,6 +68,31 @@ def test_a_folder_of_something_else_is_left_alone(tmp_path):
     assert [p.name for p in tmp_path.iterdir()] == ["thesis.tex"]
 
 
+def test_a_broken_file_that_cannot_be_renamed_is_named_and_left_out(tmp_path, monkeypatch, capsys):
+    store = Store(tmp_path / "out")
+    store.begin("abc", {})
+    path = tmp_path / "out" / "abc" / "curves.npz"
+    path.write_text("PK")
+
+    def refused(*_):
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    monkeypatch.setattr(store_module.os, "rename", refused)
+    assert store.curves("abc") is None
+    assert capsys.readouterr().err == (
+        f"{path} is broken (File is not a zip file): it could not be renamed (Read-only file "
+        "system), and tpo run computes it again\n"
+    )
+    assert path.read_text() == "PK"
+
+
+def test_a_file_that_cannot_be_read_is_no_broken_file(tmp_path):
+    store = Store(tmp_path / "out")
+    (tmp_path / "out" / "abc" / "curves.npz").mkdir(parents=True)
+    with pytest.raises(IsADirectoryError, match="curves.npz"):
+        store.curves("abc")
+
+
 COMMAND = """
 import sys
 from tpo.cli import main

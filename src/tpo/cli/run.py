@@ -167,7 +167,7 @@ def _write_manifest(
     from tpo.lab.execution.worker import Worker
     from tpo.lab.studies.own_runs import write_manifest
 
-    write_manifest(store.folder, study, cells, command_of(args), Worker(0.0).machine().device)
+    write_manifest(store, study, cells, command_of(args), Worker(0.0).machine().device)
 
 
 def _results(study: Study, curves: Mapping[str, Curves], args: argparse.Namespace) -> Results:

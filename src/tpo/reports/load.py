@@ -15,7 +15,6 @@ from tpo.lab.studies.published import published_numbers
 from tpo.lab.studies.study import Study
 from tpo.reports.series import Series, measured
 from tpo.stats.verdicts import MethodResult
-from tpo.storage.files import read_json
 from tpo.storage.store import Curves, Store
 
 
@@ -72,19 +71,20 @@ def load(
     done = curves is not None
     if curves is None:
         curves = store.so_far(cell.key)
-    cost = read_json(store.folder / cell.key / "cost.json") or {}
+    cost = store.cost(cell.key)
     drawn = study.view == "curves"
+    description = store.description(cell.key) or ({"cell": {}} if drawn else {})
     return CellResult(
         cell.key,
         cell.coords,
         cell.method,
         cell.label,
         done,
-        seeds_of(store.description(cell.key), curves) if curves else 0,
+        seeds_of(description, curves) if curves else 0,
         series_of(study, curves) if drawn else {},
-        float(cost.get("seconds", 0)),
+        cost["seconds"],
         {} if drawn else curves,
-        cost.get("provenance") or default_origin,
+        cost["provenance"] or default_origin,
     )
 
 

@@ -3,35 +3,72 @@
 DIR/store.json             the version of this layout
 DIR/KEY/cell.json          what was run, and where
 DIR/KEY/checkpoint.npz     an unfinished run: curves so far, and the state to resume from
+DIR/KEY/previous.npz       the checkpoint before
 DIR/KEY/curves.npz         the finished curves, one array [seeds, episodes] per measure
-DIR/KEY/seeds/FIRST+COUNT  a shard: the same two files for some of the seeds, until all shards are finished
+DIR/KEY/cost.json          seconds spent on the run, and the code and machine of its last step
+DIR/KEY/seeds/FIRST+COUNT  a shard: checkpoints and curves of some of the seeds, until all shards are finished
+
+Several processes may use one store. A file that is broken is renamed to NAME.broken, with a warning.
 """
 
 from __future__ import annotations
 
-import io
+import json
 import os
+import re
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from tpo.storage.files import read_json, write_bytes, write_json
+from tpo.storage import npz
+from tpo.storage.broken import intact, json_object
+from tpo.storage.files import read_json, remove_abandoned, write_bytes, write_json
 
 VERSION = 1
 
-Curves = dict[str, np.ndarray]
+Curves = npz.Arrays
 """One array [seeds, episodes] per measure."""
+
+CHECKPOINTS = {
+    "checkpoint.npz": "the checkpoint before it is used",
+    "previous.npz": "the run starts again",
+}
+"""Files of checkpoints, the latest first, and what happens without each."""
+
+SHARD = re.compile(r"(\d+)\+([1-9]\d*)")
 
 
 class Snapshot(NamedTuple):
-    """A checkpoint: the episode, the curves so far, and the arrays of the state."""
+    """A checkpoint: the episode, the curves so far, and the arrays of the state.
+
+    origin: code, versions and machine that it was computed with; empty in older stores.
+    """
 
     episode: int
     curves: Curves
     state: list[np.ndarray]
+    origin: Mapping[str, str] = {}
+
+    def to_bytes(self) -> memoryview:
+        """The content of its file."""
+        arrays = {f"curve/{name}": x for name, x in self.curves.items()}
+        arrays |= {f"state/{i:04d}": x for i, x in enumerate(self.state)}
+        arrays["episode"] = np.asarray(self.episode)
+        arrays["origin"] = np.asarray(json.dumps(dict(self.origin)))
+        return npz.to_bytes(arrays)
+
+    @classmethod
+    def from_bytes(cls, content: bytes) -> Snapshot:
+        """The inverse of `to_bytes`."""
+        arrays = npz.from_bytes(content)
+        curves = {n.removeprefix("curve/"): x for n, x in arrays.items() if n.startswith("curve/")}
+        places = sorted(int(n.removeprefix("state/")) for n in arrays if n.startswith("state/"))
+        state = [arrays[f"state/{i:04d}"] for i in places]
+        origin = json.loads(str(arrays.get("origin", "{}")))
+        return cls(int(arrays["episode"]), curves, state, origin)
 
 
 class Store:
@@ -40,23 +77,39 @@ class Store:
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         """Open or create the folder. Raises, and changes nothing, for another version or other content."""
         self.folder = Path(folder)
-        mark = self.folder / "store.json"
-        if mark.exists():
-            found = read_json(mark).get("version")
-            if found != VERSION:
-                raise ValueError(
-                    f"{self.folder} holds results of store version {found}, and this tpo reads "
-                    f"version {VERSION}: choose another folder, or the tpo that wrote it. "
-                    "Nothing was changed"
-                )
-            return
-        if self.folder.exists() and any(self.folder.iterdir()):
+        version = self._version()
+        if version is None:
+            write_json(self.mark, {"version": VERSION})
+        elif version != VERSION:
+            raise ValueError(
+                f"{self.folder} holds results of store version {version}, and this tpo reads "
+                f"version {VERSION}: choose another folder, or the tpo that wrote it. "
+                "Nothing was changed"
+            )
+        remove_abandoned(self.folder)
+
+    @property
+    def mark(self) -> Path:
+        """The file that makes a folder a store; processes lock it to change files that they share."""
+        return self.folder / "store.json"
+
+    def _version(self) -> Any:
+        """The version in store.json; None if it must be written."""
+        if self._has_runs_or_nothing():
+            return intact(self.mark, lambda x: json_object(x)["version"], "a new one is written")
+        found = read_json(self.mark)
+        if not isinstance(found, dict) or "version" not in found:
             raise ValueError(
                 f"{self.folder} is not empty and has no store.json, so it is not a store of results: "
                 "choose an empty or a new folder. Nothing was changed"
             )
-        self.folder.mkdir(parents=True, exist_ok=True)
-        write_json(mark, {"version": VERSION})
+        return found["version"]
+
+    def _has_runs_or_nothing(self) -> bool:
+        if any(any(self.folder.glob(runs)) for runs in ("*/cell.json", "studies/*.json")):
+            return True
+        names = [path.name for path in self.folder.iterdir()] if self.folder.exists() else []
+        return all(name.startswith("store.json") for name in names)
 
     def keys(self) -> list[str]:
         """The keys of all runs that have been started."""
@@ -64,55 +117,78 @@ class Store:
 
     def begin(self, key: str, description: dict[str, Any]) -> None:
         """Write the description of the run with this key, unless it is there already."""
-        path = self.folder / key / "cell.json"
-        if not path.exists():
-            write_json(path, dict(sorted(description.items())))
+        if not self.description(key):
+            write_json(self.folder / key / "cell.json", dict(sorted(description.items())))
 
     def description(self, key: str) -> dict[str, Any]:
-        """The description that `begin` wrote."""
-        found: dict[str, Any] = read_json(self.folder / key / "cell.json")
-        return found
+        """The description that `begin` wrote; empty without one."""
+        path = self.folder / key / "cell.json"
+        return intact(path, json_object, "the results of the run are kept") or {}
 
     def save(self, key: str, snapshot: Snapshot) -> None:
-        """Replace the checkpoint; the old one stays until the new one is on disk."""
-        arrays = {f"curve/{name}": x for name, x in snapshot.curves.items()}
-        arrays |= {f"state/{i:04d}": x for i, x in enumerate(snapshot.state)}
-        arrays["episode"] = np.asarray(snapshot.episode)
-        _write_arrays(self.folder / key / "checkpoint.npz", arrays)
+        """Add a checkpoint; the one before is kept beside it, and any earlier one is removed."""
+        latest, previous = (self.folder / key / name for name in CHECKPOINTS)
+        write_bytes(latest, snapshot.to_bytes(), previous)
 
     def checkpoint(self, key: str) -> Snapshot | None:
-        """The last checkpoint, or None."""
-        arrays = _read(self.folder / key / "checkpoint.npz")
-        if arrays is None:
-            return None
-        curves = {n.removeprefix("curve/"): x for n, x in arrays.items() if n.startswith("curve/")}
-        state = [arrays[name] for name in sorted(arrays) if name.startswith("state/")]
-        return Snapshot(int(arrays["episode"]), curves, state)
+        """The last checkpoint, the one before if the last is broken, or None."""
+        found = (
+            intact(self.folder / key / name, Snapshot.from_bytes, without)
+            for name, without in CHECKPOINTS.items()
+        )
+        return next((snapshot for snapshot in found if snapshot is not None), None)
 
     def finish(self, key: str, curves: Curves) -> None:
-        """Write the finished curves, then remove the checkpoint and any shards."""
-        _write_arrays(self.folder / key / "curves.npz", curves)
-        (self.folder / key / "checkpoint.npz").unlink(missing_ok=True)
-        if self.shards(key):
-            shutil.rmtree(self.folder / key / "seeds")
+        """Write the finished curves, then remove checkpoints and any shards."""
+        write_bytes(self.folder / key / "curves.npz", npz.to_bytes(curves))
+        self.discard(key)
+
+    def discard(self, key: str) -> None:
+        """Remove the checkpoints and shards of a finished run, which a kill may have left."""
+        for name in CHECKPOINTS:
+            (self.folder / key / name).unlink(missing_ok=True)
+        shutil.rmtree(self.folder / key / "seeds", ignore_errors=True)
 
     def curves(self, key: str) -> Curves | None:
         """The finished curves, or None."""
-        return _read(self.folder / key / "curves.npz")
+        path = self.folder / key / "curves.npz"
+        return intact(path, npz.from_bytes, "tpo run computes it again")
+
+    def cost(self, key: str) -> dict[str, Any]:
+        """ "seconds" spent on a run so far, with all its resumptions, and "provenance" of its last step."""
+        found = intact(
+            self.folder / key / "cost.json", _cost_from_bytes, "time is counted from 0 again"
+        )
+        return found or {"seconds": 0.0, "provenance": {}}
+
+    def add_cost(self, key: str, seconds: float, provenance: Mapping[str, Any]) -> None:
+        """Add seconds to the cost of a run, and replace its provenance."""
+        total = round(self.cost(key)["seconds"] + seconds, 3)
+        found = {"seconds": total, "provenance": dict(provenance)}
+        write_json(self.folder / key / "cost.json", found)
 
     def shard_key(self, key: str, first: int, count: int) -> str:
         """The key of a shard: `count` seeds of a run, from seed `first` on."""
         return f"{key}/seeds/{first}+{count}"
 
     def shards(self, key: str) -> list[tuple[int, int]]:
-        """(first seed, count) of each shard of a run that has been started."""
-        names = [path.parent.name for path in self.folder.glob(f"{key}/seeds/*/*.npz")]
-        return sorted({(int(a), int(b)) for a, _, b in (name.partition("+") for name in names)})
+        """(first seed, count) of each shard of a run that has been started; no two share a seed."""
+        names = {path.parent.name for path in self.folder.glob(f"{key}/seeds/*/*.npz")}
+        kept: list[tuple[int, int]] = []
+        for first, count in sorted(
+            (int(x[1]), int(x[2])) for x in map(SHARD.fullmatch, names) if x
+        ):
+            if not kept or first >= sum(
+                kept[-1]
+            ):  # two runs at once may divide the seeds differently
+                kept.append((first, count))
+        return kept
 
     def so_far(self, key: str) -> Curves:
         """The curves of an unfinished run; if it has shards, up to the episode that all have reached."""
         saved = self.checkpoint(key)
-        found = [self._shard_so_far(self.shard_key(key, *shard)) for shard in self.shards(key)]
+        shards = [self._shard_so_far(self.shard_key(key, *shard)) for shard in self.shards(key)]
+        found = [curves for curves in shards if curves]
         return joined(found) if found else saved.curves if saved else {}
 
     def _shard_so_far(self, key: str) -> Curves:
@@ -128,20 +204,6 @@ def joined(shards: Sequence[Curves]) -> Curves:
     }
 
 
-def _write_arrays(path: Path, arrays: Curves) -> None:
-    content = io.BytesIO()
-    np.savez(content, **arrays)  # type: ignore[arg-type]
-    write_bytes(path, content.getbuffer())
-
-
-def _read(path: Path) -> Curves | None:
-    if not path.exists():
-        return None
-    with np.load(path, allow_pickle=False) as z:
-        return {name: z[name] for name in z.files}
-
-
-def cost(folder: Path, key: str) -> float:
-    """Seconds spent on a run so far, with all its resumptions."""
-    found = read_json(folder / key / "cost.json")
-    return float(found["seconds"]) if found else 0.0
+def _cost_from_bytes(content: bytes) -> dict[str, Any]:
+    found = json_object(content)
+    return {"seconds": float(found["seconds"]), "provenance": found.get("provenance") or {}}

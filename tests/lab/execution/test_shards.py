@@ -4,6 +4,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tpo.lab import studies
 from tpo.lab.execution.inline import Inline
@@ -15,7 +17,7 @@ from tpo.lab.studies.computations import Talk
 from tpo.lab.tasks import Sequences
 from tpo.lab.training import Budget, Cell, Pace, method
 from tpo.lab.training import run as train
-from tpo.storage.store import Snapshot, Store
+from tpo.storage.store import Snapshot, Store, joined
 
 SEEDS = 5
 
@@ -152,6 +154,41 @@ def test_a_checkpoint_of_all_seeds_is_shared_out(tmp_path, planned, whole):
     with Scheduler(Split(3), store) as scheduler:
         scheduler.run([planned])
     same(store.curves(planned.job.key), whole)
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    begun=st.lists(st.tuples(st.integers(0, 4), st.integers(1, 5)), max_size=4),
+    seeds=st.integers(1, 9),
+    first=st.integers(0, 3),
+    count=st.integers(1, 12),
+)
+def test_shards_have_each_seed_once(tmp_path_factory, planned, begun, seeds, first, count):
+    """Whatever shards earlier runs have begun, even two runs at once that divided the seeds differently."""
+    job = replace(planned.job, budget=replace(planned.job.budget, first_seed=first, seeds=seeds))
+    store = Store(tmp_path_factory.mktemp("shards") / "s")
+    inside = [(first + a, n) for a, n in begun if a + n <= seeds]
+    for shard in inside:
+        store.save(store.shard_key(job.key, *shard), Snapshot(1, {}, [np.zeros(())]))
+    found = ranges(job_shards(job, store, count))
+    covered = [seed for start, size in found for seed in range(start, start + size)]
+    assert covered == list(range(first, first + seeds))
+    assert {*store.shards(job.key)} <= {*found}
+    if not inside:
+        assert len(found) <= min(count, seeds)
+
+
+@settings(max_examples=25, deadline=None)
+@given(count=st.integers(2, 9), leaves=st.integers(1, 3), episode=st.integers(1, 4))
+def test_a_shared_out_checkpoint_loses_nothing(tmp_path_factory, planned, count, leaves, episode):
+    store = Store(tmp_path_factory.mktemp("shared") / "s")
+    curves = {"error": np.random.default_rng(0).random((SEEDS, episode))}
+    state = [np.asarray(i) for i in range(SEEDS * leaves)]
+    store.save(planned.job.key, Snapshot(episode, curves, state, {"jax": "0.9"}))
+    found = [checkpoint(s, planned.job, store) for s in job_shards(planned.job, store, count)]
+    assert [int(x) for saved in found for x in saved.state] == list(range(SEEDS * leaves))
+    assert {saved.origin["jax"] for saved in found} == {"0.9"}
+    same(joined([saved.curves for saved in found]), curves)
 
 
 def test_a_checkpoint_of_seeds_computed_together_is_not_divided(tmp_path, planned):

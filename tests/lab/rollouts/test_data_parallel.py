@@ -12,7 +12,8 @@ from tpo.lab.policies import Transformer
 from tpo.lab.rollouts import data_parallel
 from tpo.lab.tasks import Digits, Sequences
 from tpo.lab.training import Budget, Cell, Optimiser, Pace, Staleness, method, run
-from tpo.lab.training.loop import TrainingRun, data_parallel_size_for, environment
+from tpo.lab.training.environment import environment
+from tpo.lab.training.loop import TrainingRun, data_parallel_size_for
 
 pytestmark = pytest.mark.skipif(
     data_parallel.available_size() == 1,

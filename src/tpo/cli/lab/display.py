@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tpo.cli.lab.plain_progress import PlainProgress
-from tpo.storage.files import write_json
 
 if TYPE_CHECKING:
     from tpo.cli.lab.logs import Log
@@ -53,7 +52,6 @@ def _cost(cell: Cell, store: Store | None) -> Iterator[None]:
     """Add the seconds to what the store keeps of the run's cost, and the machine, if the run is new."""
     from tpo.lab.execution.worker import Worker
     from tpo.lab.studies import manifest
-    from tpo.storage.store import cost
 
     if store is None or store.curves(cell.key) is not None:
         yield
@@ -62,13 +60,9 @@ def _cost(cell: Cell, store: Store | None) -> Iterator[None]:
     try:
         yield
     finally:
-        seconds = cost(store.folder, cell.key) + time.monotonic() - began
         device = Worker(0.0).machine().device
         origin = manifest.provenance(cell.budget.first_seed, cell.budget.seeds, device)
-        write_json(
-            store.folder / cell.key / "cost.json",
-            {"seconds": round(seconds, 3), "provenance": origin},
-        )
+        store.add_cost(cell.key, time.monotonic() - began, origin)
 
 
 @contextmanager

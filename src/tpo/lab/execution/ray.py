@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tpo.lab.execution.worker import LEAST_STEP, Worker
-from tpo.lab.training.loop import cores
+from tpo.lab.training.environment import cores
 from tpo.processes import Lost, answered
 
 ANSWERS_WITHIN = 5.0

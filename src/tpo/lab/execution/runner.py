@@ -131,12 +131,12 @@ def run_all(
     with Scheduler(engine or Inline(), store, watch) as scheduler:
         device = scheduler.machine().device
         for request, found in zip(requests, planned, strict=True):
-            write_manifest(request, found, store.folder, device)
+            write_manifest(request, found, store, device)
         scheduler.run(jobs)
     return jobs
 
 
-def write_manifest(request: Request, jobs: Sequence[PlannedJob], folder: Path, device: str) -> None:
+def write_manifest(request: Request, jobs: Sequence[PlannedJob], store: Store, device: str) -> None:
     """Write the manifest, joined with that of an earlier run of the study."""
     study, scale = request.study, request.study.scale(request.scale)
     seeds = request.seeds or scale.seeds
@@ -151,4 +151,4 @@ def write_manifest(request: Request, jobs: Sequence[PlannedJob], folder: Path, d
         provenance=manifest.provenance(request.first_seed, seeds, device),
         study=declaration(study),
     )
-    manifest.write(folder, wanted.joined(manifest.read(folder, study.name)))
+    manifest.add(store, wanted)

@@ -22,8 +22,8 @@ from tpo.lab.execution.worker import Machine, Step
 from tpo.lab.studies import manifest
 from tpo.lab.studies.cost import job_seconds
 from tpo.lab.training import Cell, TrainingProgress
-from tpo.storage.files import write_json
-from tpo.storage.store import Snapshot, Store, cost, joined
+from tpo.lab.training.environment import note_changes, origin
+from tpo.storage.store import Snapshot, Store, joined
 
 if TYPE_CHECKING:  # the runner imports this module
     from tpo.lab.execution.runner import PlannedJob
@@ -99,6 +99,7 @@ class Scheduler:
             if self.store.curves(shared_job.key) is None:
                 left.append(shared_job)
             else:
+                self.store.discard(shared_job.key)
                 self._report_end(shared_job)
         return left
 
@@ -129,6 +130,8 @@ class Scheduler:
             description = {"cell": description, "environment": self.machine().environment}
         self.store.begin(shared_job.key, description)
         saved = checkpoint(shard, shared_job.job, self.store)
+        if saved:
+            note_changes(shared_job.title, saved.origin, self._origin())
         worker = self.idle.pop() if self.idle else self.engine.start_worker()
         self.busy[worker] = assignment
         worker.send("start", shard.job, saved, self.machine().environment, shard.data_parallel_size)
@@ -169,6 +172,10 @@ class Scheduler:
             self._save(assignment, step.saved)
             assignment.losses = 0
 
+    def _origin(self) -> dict[str, str]:
+        machine = self.machine()
+        return origin(machine.environment, machine.device)
+
     def _join_shards(self, shared_job: SharedJob) -> None:
         """Join the shards of a job under its own key, once all are finished."""
         if shared_job.shards[0].where != shared_job.key:
@@ -178,18 +185,14 @@ class Scheduler:
                 self.store.finish(shared_job.key, joined(whole))
 
     def _save(self, assignment: Assignment, saved: Snapshot) -> None:
-        self.store.save(assignment.shard.where, saved)
+        self.store.save(assignment.shard.where, saved._replace(origin=self._origin()))
         self._write_cost(assignment.shared_job)
 
     def _write_cost(self, shared_job: SharedJob) -> None:
         """Write the cost so far, and the code and machine of the last step."""
-        planned = shared_job.planned[0]
-        device = self.machine().device
-        found = {
-            "seconds": round(cost(self.store.folder, shared_job.key) + shared_job.seconds, 3),
-            "provenance": manifest.provenance(planned.first_seed, planned.seeds, device),
-        }
-        write_json(self.store.folder / shared_job.key / "cost.json", found)
+        planned, device = shared_job.planned[0], self.machine().device
+        provenance = manifest.provenance(planned.first_seed, planned.seeds, device)
+        self.store.add_cost(shared_job.key, shared_job.seconds, provenance)
         shared_job.seconds = 0.0
 
     def _report_end(self, shared_job: SharedJob) -> None:

@@ -85,7 +85,8 @@ def checkpoint(shard: Shard, job: Job, store: Store) -> Snapshot | None:
     rows = slice(first, first + shard.job.budget.seeds)
     each = len(of_all.state) // job.budget.seeds
     curves = {name: x[rows] for name, x in of_all.curves.items()}
-    return Snapshot(of_all.episode, curves, of_all.state[rows.start * each : rows.stop * each])
+    state = of_all.state[rows.start * each : rows.stop * each]
+    return of_all._replace(curves=curves, state=state)
 
 
 def shard_counts(jobs: Sequence[Job], size: int) -> list[int]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
 from tpo.lab.former_names import current_environment
 from tpo.lab.training import Cell, Pace, TrainingProgress
-from tpo.lab.training.loop import TrainingRun, environment
+from tpo.lab.training.environment import device, environment
+from tpo.lab.training.loop import TrainingRun
 from tpo.storage.store import Curves, Snapshot
 
 if TYPE_CHECKING:
@@ -53,9 +53,7 @@ class Worker:
 
     def machine(self) -> Machine:
         """This machine."""
-        found = environment()
-        cpu = found["platform"] == "cpu"
-        return Machine(found, f"{os.cpu_count()} CPU cores" if cpu else found["device"])
+        return Machine(environment(), device())
 
     def start(
         self,

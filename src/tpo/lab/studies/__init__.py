@@ -57,7 +57,13 @@ def declared(found: Manifest) -> Study | None:
     """The study of a manifest: the registered one of that name, else the one that it declares."""
     if found.name in _REGISTRY:
         return _REGISTRY[found.name]
-    return Study.from_json(found.study) if found.study else None
+    try:
+        return Study.from_json(found.study) if found.study else None
+    except (KeyError, TypeError) as error:
+        raise ValueError(
+            f"studies/{found.name}.json declares a study that this tpo cannot read "
+            f"({type(error).__name__}: {error}): use the tpo that wrote it, or run the study again"
+        ) from error
 
 
 __all__ = [

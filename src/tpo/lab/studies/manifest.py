@@ -12,8 +12,11 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from tpo.storage.files import read_json, write_json
+from tpo.storage.broken import intact, json_object
+from tpo.storage.files import write_json
+from tpo.storage.locks import locked
 from tpo.storage.provenance import commit, versions
+from tpo.storage.store import Store
 
 PACKAGES = ("tpo", "numpy", "jax", "optax")
 
@@ -66,21 +69,30 @@ def path_of(folder: Path, name: str) -> Path:
     return folder / "studies" / f"{name}.json"
 
 
-def write(folder: Path, manifest: Manifest) -> None:
-    """Write the manifest whole or not at all."""
-    plain = asdict(manifest)
-    if manifest.study is None:
-        del plain["study"]
-    write_json(path_of(folder, manifest.name), plain)
+def add(store: Store, manifest: Manifest) -> None:
+    """Write the manifest, joined with that of an earlier run; runs that do so at once wait for each other."""
+    with locked(store.mark):
+        joined = manifest.joined(read(store.folder, manifest.name))
+        plain = asdict(joined)
+        if joined.study is None:
+            del plain["study"]
+        write_json(path_of(store.folder, manifest.name), plain)
 
 
 def read(folder: Path, name: str) -> Manifest | None:
-    """The manifest of a study in that folder, or None."""
-    plain = read_json(path_of(folder, name))
+    """The manifest of a study in that folder; None without one, or if it was broken and is now renamed."""
+    path = path_of(folder, name)
+    plain = intact(path, json_object, "finished runs are kept: tpo run lists them again")
     if plain is None:
         return None
-    parts = tuple(PlannedCell(**part) for part in plain.pop("parts"))
-    return Manifest(parts=parts, **plain)
+    try:
+        parts = tuple(PlannedCell(**part) for part in plain.pop("parts"))
+        return Manifest(parts=parts, **plain)
+    except (KeyError, TypeError) as error:
+        raise ValueError(
+            f"{path} is not a manifest that this tpo can read ({type(error).__name__}: {error}): "
+            "use the tpo that wrote it, or remove the file and run the study again, which keeps finished runs"
+        ) from error
 
 
 def read_all(folder: Path) -> list[Manifest]:

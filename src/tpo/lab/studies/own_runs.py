@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tpo.lab.studies import manifest
@@ -15,6 +14,7 @@ from tpo.lab.studies.study import ERROR, Measure, Scale, Study
 if TYPE_CHECKING:
     from tpo.lab.tasks import Task
     from tpo.lab.training import Cell
+    from tpo.storage.store import Store
 
 HELD_OUT = Measure("test_error", "held-out error", log=True)
 SCALE = "own"
@@ -46,7 +46,7 @@ def study_of(methods: Sequence[str], task: Task, settings: Mapping[str, Any]) ->
 
 
 def write_manifest(
-    folder: Path, study: Study, cells: Mapping[str, Cell], command: str, device: str
+    store: Store, study: Study, cells: Mapping[str, Cell], command: str, device: str
 ) -> None:
     """Add the cells to the study's manifest in a store."""
     budget = next(iter(cells.values())).budget
@@ -62,4 +62,4 @@ def write_manifest(
         provenance=manifest.provenance(budget.first_seed, budget.seeds, device),
         study=study.to_json(),
     )
-    manifest.write(folder, wanted.joined(manifest.read(folder, study.name)))
+    manifest.add(store, wanted)

@@ -6,7 +6,6 @@ and gives the same numbers. Every random draw comes from (seed, episode).
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -24,6 +23,7 @@ from tpo.lab.rollouts.data_parallel import (
     available_size,
 )
 from tpo.lab.training.cell import Budget, Cell
+from tpo.lab.training.environment import cores, device, environment, note_changes, origin
 from tpo.lab.training.episode import Learner, State
 from tpo.storage.store import Curves, Snapshot, Store
 
@@ -92,46 +92,34 @@ def run(
     After Ctrl-C it saves a checkpoint and stops.
     """
     finished = store.curves(cell.key) if store else None
-    if finished is not None:
+    if store and finished is not None:
+        store.discard(cell.key)
         return finished
     pace = pace or Pace()
     training = TrainingRun(cell, pace)
+    here = origin(environment(), device()) if store else {}
     if store:
         store.begin(cell.key, {"cell": cell.to_json(), "environment": environment()})
     saved = store.checkpoint(cell.key) if store else None
+    if saved:
+        note_changes(cell.method.objective, saved.origin, here)
     training.restore(saved)
     last_save = time.monotonic()
     try:
         while training.episode < cell.budget.episodes:
             training.advance()
             if store and time.monotonic() - last_save >= pace.save_every:
-                store.save(cell.key, training.snapshot())
+                store.save(cell.key, training.snapshot()._replace(origin=here))
                 last_save = time.monotonic()
             if watch:
                 watch(TrainingProgress(training.episode, training.curves(), training.rate))
     except KeyboardInterrupt:
         if store and training.episode:
-            store.save(cell.key, training.snapshot())
+            store.save(cell.key, training.snapshot()._replace(origin=here))
         raise
     if store:
         store.finish(cell.key, training.curves())
     return training.curves()
-
-
-def environment() -> dict[str, str]:
-    """What numbers may depend on beyond the cell."""
-    device = jax.devices()[0]
-    return {
-        "jax": jax.__version__,
-        "platform": device.platform,
-        "device": device.device_kind,
-        "data_parallel_size": str(available_size()),
-    }
-
-
-def cores() -> int:
-    """How many CPU cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 class TrainingRun:

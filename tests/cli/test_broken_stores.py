@@ -1,0 +1,131 @@
+"""Every file of a store, broken in four ways: it is named and set aside, and nothing else is lost."""
+
+import contextlib
+import io
+import shutil
+
+import numpy as np
+import pytest
+
+from tpo.cli import main
+from tpo.lab import studies
+from tpo.lab.execution.runner import Request, plan, run, write_manifest
+from tpo.lab.execution.shards import job_shards
+from tpo.lab.training import Pace
+from tpo.lab.training import run as train
+from tpo.storage.store import Store
+
+DAMAGE = {
+    "empty": lambda content: b"",
+    "half": lambda content: content[: len(content) // 2],
+    "random": lambda content: np.random.default_rng(0).bytes(len(content)),
+    "list": lambda content: b"[]",
+}
+METHODS = ("pg", "dg", "tpo")
+REQUEST = Request(studies.get_study("tabular_single"), "smoke", methods=METHODS)
+KEYS = {planned.method: planned.job.key for planned in plan(REQUEST)}
+FILES = {
+    "store.json": "a new one is written",
+    "studies/tabular_single.json": "finished runs are kept: tpo run lists them again",
+    "pg/cell.json": "the results of the run are kept",
+    "pg/cost.json": "time is counted from 0 again",
+    "pg/curves.npz": "tpo run computes it again",
+    "dg/cell.json": "the results of the run are kept",
+    "dg/cost.json": "time is counted from 0 again",
+    "dg/checkpoint.npz": "the checkpoint before it is used",
+    "dg/previous.npz": "",  # it is not read while the latest is intact
+    "tpo/cell.json": "the results of the run are kept",
+    "tpo/seeds/0+1/curves.npz": "tpo run computes it again",
+    "tpo/seeds/1+1/checkpoint.npz": "the checkpoint before it is used",
+}
+"""Every file of the store below, and what the warning says happens without it."""
+
+
+class StopError(KeyboardInterrupt):
+    pass
+
+
+def stop(progress):
+    if progress.episode == 2:
+        raise StopError
+
+
+def begun(job, store):
+    """The last checkpoint of a run that was stopped at its second episode, after one of its first."""
+    with pytest.raises(StopError):
+        train(job, store, stop, Pace(chunk=1, save_every=0))
+    return store.checkpoint(job.key)
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """The curves of the study, undisturbed."""
+    folder = tmp_path_factory.mktemp("whole") / "s"
+    run(REQUEST, folder)
+    return {method: Store(folder).curves(key) for method, key in KEYS.items()}
+
+
+@pytest.fixture(scope="module")
+def unfinished(tmp_path_factory):
+    """A finished run, one with two checkpoints, and one whose first shard is finished."""
+    folder = tmp_path_factory.mktemp("unfinished") / "s"
+    run(Request(REQUEST.study, "smoke", methods=("pg",)), folder)
+    store, jobs = Store(folder), {planned.method: planned.job for planned in plan(REQUEST)}
+    begun(jobs["dg"], store)
+    store.add_cost(jobs["dg"].key, 1.0, {})
+    store.begin(jobs["tpo"].key, {"cell": jobs["tpo"].to_json()})
+    first, second = job_shards(jobs["tpo"], store, 2)
+    store.finish(first.where, train(first.job))
+    store.save(second.where, begun(second.job, Store(folder.with_name("elsewhere"))))
+    write_manifest(REQUEST, plan(REQUEST), store, "CPU")
+    return folder
+
+
+def place(folder, file):
+    method, _, rest = file.partition("/")
+    return folder / KEYS[method] / rest if method in KEYS else folder / file
+
+
+def call(*words):
+    """The exit status and what a command writes to stderr."""
+    errors = io.StringIO()
+    with contextlib.redirect_stderr(errors), contextlib.redirect_stdout(io.StringIO()):
+        status = main([*map(str, words)])
+    return status, errors.getvalue()
+
+
+COMMANDS = {
+    "report": ("report",),
+    "run": ("run", "tabular_single", "--scale", "smoke", "--methods", ",".join(METHODS), "--out"),
+}
+
+
+def test_every_file_is_listed(unfinished):
+    found = {path for path in unfinished.rglob("*") if path.is_file()}
+    assert found == {place(unfinished, file) for file in FILES}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("kind", DAMAGE)
+@pytest.mark.parametrize("file", FILES)
+def test_a_broken_file_is_set_aside(file, kind, command, unfinished, whole, tmp_path):
+    folder = shutil.copytree(unfinished, tmp_path / "s")
+    path = place(folder, file)
+    damaged = DAMAGE[kind](path.read_bytes())
+    path.write_bytes(damaged)
+    status, errors = call(*COMMANDS[command], folder, "--json")
+    only = file.startswith("studies") and command == "report"  # there is no other study to show
+    assert status == (2 if only else 0), errors
+    lines = [line for line in errors.splitlines() if " is broken (" in line]
+    if FILES[file]:
+        assert [line.split(" is broken (")[0] for line in lines] == [str(path)]
+        assert lines[0].endswith(f": it is now {path.name}.broken, and {FILES[file]}")
+        if path.parent.exists():  # shards of a finished run are removed
+            assert path.with_name(f"{path.name}.broken").read_bytes() == damaged
+    else:
+        assert lines == []
+    if command == "run":
+        for method, key in KEYS.items():
+            found = Store(folder).curves(key)
+            for name, expected in whole[method].items():
+                np.testing.assert_array_equal(found[name], expected)
