@@ -96,7 +96,13 @@ def test_unequal_rates_stay_within_90_degrees_and_no_further_than_their_spread_a
 def test_rates_from_the_sample_itself_can_point_downhill() -> None:
     """Two arms with pi = (.3, .7), rewards (5, 1): E[g] = .3·.7·4 = .84, E[sign g] = .3 - .7 = -.4."""
     p = np.array([0.3, 0.7])
-    g = np.array([5.0, 1.0]) * (np.array([1.0, 0.0]) - 0.3)
+    log_p = np.log(p)[:, None, None]
+    group = tpo.Groups(log_probs_old=log_p, scores=np.array([[5.0], [1.0]]))
+    reinforce = tpo.objective("reinforce", advantage="score")
+    c = reinforce.coefficients(log_p, reinforce.prepare(group))[:, 0, 0]
+    g = (
+        -2 * c * (np.array([1.0, 0.0]) - 0.3)
+    )  # by the first logit; the loss is a mean over 2 samples
     np.testing.assert_allclose([p @ g, p @ np.sign(g)], [0.84, -0.4])
 
 
