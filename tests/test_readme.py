@@ -2,7 +2,9 @@
 
 import json
 import re
+import subprocess
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,6 +14,7 @@ from scipy import stats
 
 import tpo
 from support import ROOT
+from tpo.cli import demo, parser
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 CODE = re.findall(r"```(\w*)\n(.*?)```", README, flags=re.DOTALL)
@@ -43,6 +46,18 @@ def batch(seed: int) -> dict[str, Any]:
 def test_it_is_short() -> None:
     """Code and tables included; marks such as `|` and `=` are no words."""
     assert sum(bool(re.search(r"\w", word)) for word in README.split()) <= 800
+
+
+def test_its_commands_install_what_they_need_and_run_the_demos() -> None:
+    typed = re.findall(r"^make (\S+)", block("", "make demo"), flags=re.MULTILINE)
+    assert typed == ["demo", "demo-llm"]
+    for target, (extra, llm) in zip(typed, (("lab", False), ("dev,llm", True)), strict=True):
+        call = ["make", "--dry-run", "--always-make", target]
+        recipe = subprocess.run(call, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+        assert f"--editable '.[{extra}]'" in recipe
+        program, *words = recipe.splitlines()[-1].split()
+        args = parser().parse_args(words)
+        assert (Path(program).name, args.run, args.llm) == ("tpo", demo.main, llm)
 
 
 @pytest.mark.parametrize("moved", [0.0, 0.3])
