@@ -1,36 +1,53 @@
-"""The model card: what was trained on what, how, and what it reached; every number from the run itself."""
+"""The model card: what was trained on what, how, and what it reached; text of users is shown, never obeyed."""
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from tpo.llm.runs.recipe import Recipe
+
+HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+")
+MARKUP = re.compile(r"[\\`*_\[\]<>|&~$]")
+"""Characters that mean something to Markdown or HTML within a line."""
 
 
 def card_text(recipe: Recipe, result: dict[str, Any]) -> str:
     """Markdown with the metadata that model hubs read."""
     library = "peft" if recipe.lora else "transformers"
-    base = (
-        f"base_model: {recipe.model}\n"
-        if "/" in recipe.model and recipe.model[0] not in "/."
-        else ""
-    )
+    hub_name = recipe.model.partition("@")[0]
+    base = f'base_model: "{hub_name}"\n' if HUB_NAME.fullmatch(hub_name) else ""
+    provenance = result["provenance"]
+    title = f"{_name(recipe.model)}, trained with {recipe.objective} on {_name(recipe.task)}"
     lines = [
         f"---\n{base}library_name: {library}\ntags:\n- trl\n- tpo\n- reinforcement-learning\n---",
-        f"# {_name(recipe.model)}, trained with {recipe.objective} on {_name(recipe.task)}",
+        f"# {plain(title)}",
         "Reinforcement learning from verifiable rewards with "
         "[target policy optimization](https://arxiv.org/abs/2604.06159) (`tpo train`).",
         "## Recipe",
-        _table(("option", "value"), sorted((k, f"`{v}`") for k, v in _options(recipe).items())),
+        _table(("option", "value"), sorted((k, code(v)) for k, v in _options(recipe).items())),
         "## Held-out prompts",
         _evaluations(result["evaluations"]),
         "## Training",
         f"{result['steps']} optimiser steps, {result['skipped_steps']} skipped (gradient not finite); "
         f"completions that could not be scored: {sum(result['reward_failures'].values())}; "
-        f"{result['seconds']:.0f} seconds on `{result['provenance']['device']}`.",
-        _table(("package", "version"), sorted(result["provenance"]["versions"].items())),
+        f"{result['seconds']:.0f} seconds on {code(provenance['device'])}.",
+        _table(("package", "version"), sorted(provenance["versions"].items())),
     ]
+    if revisions := provenance.get("revisions"):
+        lines.append(_table(("from the hub", "at"), [(k, code(v)) for k, v in revisions.items()]))
     return "\n\n".join(lines) + "\n"
+
+
+def plain(text: Any) -> str:
+    """Any text as Markdown that shows it, in one line."""
+    return MARKUP.sub(lambda found: f"&#{ord(found.group())};", " ".join(str(text).split()))
+
+
+def code(text: Any) -> str:
+    """Any text as code, in one line and one cell of a table."""
+    line = " ".join(str(text).split())
+    return f"<code>{plain(line)}</code>" if set("`|") & set(line) else f"`{line}`"
 
 
 def _options(recipe: Recipe) -> dict[str, Any]:
