@@ -95,7 +95,7 @@ def _training(options: dict[str, Any], args: argparse.Namespace) -> Work:
 
 
 def _how_to_resume(recipe: Any) -> str:
-    from tpo.llm.runs.artifacts import last_checkpoint
+    from tpo.llm.runs.checkpoints import last_checkpoint
 
     if not (Path(recipe.out) / "recipe.json").exists():
         return "the run had not begun; the same command starts it"

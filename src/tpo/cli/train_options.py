@@ -18,8 +18,11 @@ def _micro_batch(text: str) -> int | str:
 
 
 OPTIONS: dict[str, tuple[Any, str]] = {
-    "model": (str, "a hub name, a folder, or a .gguf file"),
-    "task": (str, "gsm8k, gsm8k:FOLDER, gym:NAME (reasoning-gym), toy:NAME, or a .jsonl file"),
+    "model": (str, "a hub name, also NAME@REVISION, a folder, or a .gguf file"),
+    "task": (
+        str,
+        "gsm8k, gsm8k@REVISION, gsm8k:FOLDER, gym:NAME (reasoning-gym), toy:NAME, or a .jsonl file",
+    ),
     "objective": (str, "a name of tpo.list_objectives(), without a critic, or FILE.py:CLASS (tpo)"),
     "out": (str, "folder of the run (tpo-output)"),
     "score": (str, "sequence score: sum, mean, ratio, mean_ratio (ratio for tpo)"),

@@ -16,9 +16,8 @@ import torch
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
-from tpo.llm.runs.models import SOURCE_FILE, save_whole
+from tpo.llm.runs.models import save_whole, saved_from
 from tpo.llm.tasks.toys import LETTERS, reverse, varied_length
-from tpo.storage.files import read_json
 
 BATCH, RATE, WARM_UP = 96, 3e-3, 100
 USER, BOT, END = "<user>", "<bot>", "<end>"
@@ -128,4 +127,4 @@ def _loss(trained: Any, tok: Any, pairs: list[tuple[str, str]]) -> torch.Tensor:
 
 def is_pretrained(folder: Path, data: Pretraining) -> bool:
     """Whether the folder holds the model of this pretraining, complete."""
-    return bool(read_json(folder / SOURCE_FILE) == asdict(data))
+    return saved_from(folder) == asdict(data)

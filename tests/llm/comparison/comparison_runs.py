@@ -34,7 +34,7 @@ def write_complete_run(run: Run, sampled: list[float]) -> None:
         "groups/zero_variance": 0.25,
         "grad_norm": 3.0,
     }
-    result = {"seconds": 3.0, "seconds_per_step": {"step": 0.5}, "peak_memory": 2_000_000_000,
+    result = {"steps": steps[-1], "seconds": 3.0, "seconds_per_step": {"step": 0.5}, "peak_memory": 2_000_000_000,
               "evaluations": rows, "provenance": {"device": "a device"}}  # fmt: skip
     run.folder.mkdir()
     write_lines(run.folder / "evaluations.jsonl", rows)

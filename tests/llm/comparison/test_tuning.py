@@ -32,14 +32,10 @@ def test_a_method_waits_for_runs_that_failed_for_another_reason_than_its_value(p
                 Tuning("learning_rate", (0.1, 0.2), seeds=1))  # fmt: skip
     tpo = plan.methods[0]
     low, high = tuning_runs(plan, tpo)
-    row = {"step": 0, "sampled": 0.25}
-    for run, failed in ((low, None), (high, {"error": "killed", "kind": "Lost"})):
-        run.folder.mkdir(parents=True)
-        (run.folder / "evaluations.jsonl").write_text(json.dumps(row))
-        (run.folder / "result.json").write_text("{}")
-        if failed:
-            (run.folder / "result.json").unlink()
-            (run.folder / "failed.json").write_text(json.dumps(failed))
+    low.folder.parent.mkdir()
+    write_complete_run(low, [0.25, 0.25, 0.25])
+    high.folder.mkdir()
+    (high.folder / "failed.json").write_text(json.dumps({"error": "killed", "kind": "Lost"}))
     assert not choose_value(plan, tpo)
     for error in (
         "AcceleratorError: CUDA error: out of memory",

@@ -10,7 +10,7 @@ import numpy as np
 
 from tpo.llm.comparison.method import MethodSpec
 from tpo.llm.comparison.plan import Plan
-from tpo.llm.comparison.run_log import RunLog, RunLogs, curve
+from tpo.llm.comparison.run_log import RunLog, RunLogs, accuracy, curve
 from tpo.stats.curves import first_reach, goal, tail
 from tpo.stats.intervals import interval, iqm
 from tpo.stats.verdicts import Claim, MethodResult, verdict
@@ -57,7 +57,7 @@ def method_metrics(run_logs: RunLogs) -> list[MethodMetrics]:
     """The metrics of every method, from its complete runs."""
     complete = {m: [log for log in logs if log.result is not None] for m, logs in run_logs.items()}
     best = _baseline(complete)
-    threshold = goal(_accuracy(complete[best]), GOAL_SHARE) if best else None
+    threshold = goal(accuracy(complete[best])[1], GOAL_SHARE) if best else None
     baseline_rollouts = _rollouts_to(threshold, complete[best]) if best else None
     metrics = []
     for method, logs in run_logs.items():
@@ -73,19 +73,14 @@ def method_metrics(run_logs: RunLogs) -> list[MethodMetrics]:
 def _baseline(complete: dict[MethodSpec, list[RunLog]]) -> MethodSpec | None:
     """GRPO with the options of the best final accuracy, as the mean over seeds; None where none is complete."""
     known = [method for method, logs in complete.items() if logs and method.objective == BASELINE]
-    return max(known, key=lambda method: _accuracy(complete[method])[-1], default=None)
-
-
-def _accuracy(logs: Sequence[RunLog]) -> np.ndarray:
-    """[evaluations] the accuracy of held-out samples, the mean over these runs."""
-    return np.mean([[row["sampled"] for row in log.evaluations] for log in logs], axis=0)
+    return max(known, key=lambda method: accuracy(complete[method])[1][-1], default=None)
 
 
 def _rollouts_to(threshold: float | None, logs: Sequence[RunLog]) -> float | None:
     """Rollouts until the mean accuracy of these runs, on held-out samples, reaches the threshold."""
     if not logs or threshold is None:
         return None
-    return first_reach(logs[0].rollouts, _accuracy(logs), threshold)
+    return first_reach(*accuracy(logs), threshold)
 
 
 def _run_metrics(log: RunLog, threshold: float | None) -> dict[str, float]:
@@ -171,9 +166,9 @@ def _outcome(plan: Plan, metrics: MethodMetrics) -> MethodResult:
     """A seed that never reaches the threshold counts with the budget and one more rollout batch."""
     recipe = plan.recipe
     never = (recipe.batches + 1) * recipe.prompts * recipe.group_size
-    accuracy = metrics.values.get("final sampled accuracy %", np.full(plan.seeds, np.nan))
+    final = metrics.values.get("final sampled accuracy %", np.full(plan.seeds, np.nan))
     reached = metrics.values[ROLLOUTS]
-    known = {ERROR: 1 - accuracy / 100, ROLLOUTS: np.where(np.isinf(reached), never, reached)}
-    done = not np.isnan(accuracy).any()
+    known = {ERROR: 1 - final / 100, ROLLOUTS: np.where(np.isinf(reached), never, reached)}
+    done = not np.isnan(final).any()
     method = metrics.method
     return MethodResult({}, method.name, method.label, done, lambda metric: known[metric])

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 
 from tpo.llm.comparison.method import MethodSpec, methods
 from tpo.llm.comparison.tuning import SEED_OFFSET, Tuning, read_tuning
+from tpo.llm.runs.artifacts import JsonFile
 from tpo.llm.runs.earlier_runs import recorded_options
 from tpo.llm.runs.recipe import Recipe, command_flags, recipe
-from tpo.storage.files import read_json
 
 DEFAULT_BATCHES = 100
 """Rollout batches, if none are given."""
@@ -28,6 +28,18 @@ TRL_BATCH_OPTIONS = (
     "num_generations", "num_iterations", "num_train_epochs", "per_device_train_batch_size",
 )  # fmt: skip
 """TRL's options for how many completions are sampled, and how many steps are made on them."""
+
+COMPARISON = JsonFile(
+    "comparison.json",
+    {
+        "plan": dict,
+        "plan.methods": list,
+        "plan.seeds": int,
+        "plan.recipe": dict,
+        "plan.tuning": dict,
+    },
+    "restore it, or remove it: the same command without --resume writes it again, and keeps complete runs",
+)
 
 
 class Run(NamedTuple):
@@ -151,7 +163,7 @@ def _run_folder(parent: Path, method: MethodSpec, seed: int) -> Path:
 
 def read_plan(folder: Path) -> Plan:
     """The plan of a comparison's folder; a clear error where it holds none."""
-    written = read_json(folder / "comparison.json")
+    written = COMPARISON.read(folder)
     if written is None:
         raise ValueError(
             f"{folder} holds no comparison: run tpo train --compare tpo,grpo --out {folder}"

@@ -9,14 +9,16 @@ import numpy as np
 
 from tpo.llm.comparison.method import MethodSpec
 from tpo.llm.comparison.plan import Run
-from tpo.llm.runs.artifacts import read_lines
+from tpo.llm.runs.artifacts import RESULT, JsonFile, read_lines
 from tpo.llm.runs.recipe import Recipe
-from tpo.storage.files import read_json
 
 MEASURES = ("reward", "entropy", "completions/mean_length", "groups/zero_variance")
 """Metrics of log.jsonl that are kept as curves."""
 UNINFORMATIVE_END = 0.1
 """A run is named if it ends with more than this share of its rollout batches without an informative group."""
+FAILED = JsonFile("failed.json", {"error": str, "kind": str}, "remove it")
+BROKEN_FILE = "broken file"
+"""The `error_kind` of a run with a file that cannot be read."""
 
 
 class RunLog(NamedTuple):
@@ -31,15 +33,31 @@ class RunLog(NamedTuple):
     error: str | None
     """why it failed, if it did"""
     error_kind: str | None
-    """the error's class, or Lost if the process died"""
+    """the error's class; Lost if the process died; BROKEN_FILE"""
 
     @classmethod
     def read(cls, run: Run) -> RunLog:
-        """From the run's folder."""
-        failed, result = (read_json(run.folder / f"{name}.json") for name in ("failed", "result"))
+        """From the run's folder; a broken file counts as the run's failure."""
+        try:
+            return cls._read(run)
+        except ValueError as error:
+            return cls(run, [], [], None, str(error), BROKEN_FILE)
+
+    @classmethod
+    def _read(cls, run: Run) -> RunLog:
+        failed, result = FAILED.read(run.folder), RESULT.read(run.folder)
+        log = run.folder / "log.jsonl"
+        rows = read_lines(log)
+        logged = rows[-1]["step"] if rows else 0
+        last_batch = run.recipe.steps - run.recipe.epochs
+        if result and logged <= last_batch and "logging_steps" not in run.recipe.trl:
+            raise ValueError(
+                f"{log} ends at step {logged} of {run.recipe.steps}, and {RESULT.name} is there: restore the "
+                f"log, or remove {RESULT.name}: --resume then finishes the run again"
+            )
         return cls(
             run,
-            read_lines(run.folder / "log.jsonl"),
+            rows,
             result["evaluations"] if result else read_lines(run.folder / "evaluations.jsonl"),
             result,
             failed["error"] if failed else None,
@@ -100,6 +118,16 @@ class RunLog(NamedTuple):
 
 RunLogs = Mapping[MethodSpec, Sequence[RunLog]]
 """Every seed of every method."""
+
+
+def accuracy(logs: Sequence[RunLog]) -> tuple[np.ndarray, np.ndarray]:
+    """[evaluations that all these runs have] rollouts; accuracy of held-out samples, the mean over the runs."""
+    curves = [
+        dict(zip(log.rollouts.tolist(), (row["sampled"] for row in log.evaluations), strict=True))
+        for log in logs
+    ]
+    shared = sorted(set.intersection(*map(set, curves)))
+    return np.array(shared), np.mean([[one[n] for n in shared] for one in curves], axis=0)
 
 
 def curve(rows: Sequence[Mapping[str, Any]], measure: str, recipe: Recipe) -> np.ndarray:

@@ -14,11 +14,15 @@ import numpy as np
 from tpo.llm.comparison.method import MethodSpec
 from tpo.llm.comparison.plan import Plan, Run
 from tpo.llm.comparison.pool import is_out_of_memory
-from tpo.llm.comparison.run_log import RunLog
-from tpo.storage.files import read_json, write_json
+from tpo.llm.comparison.run_log import BROKEN_FILE, RunLog
+from tpo.llm.runs.artifacts import JsonFile
+from tpo.storage.files import write_json
 from tpo.storage.former_names import current_method
 
-RETRIED = ("Lost", "MemoryError", "OSError", "OutOfMemoryError")
+TUNING = JsonFile(
+    "tuning.json", {}, "remove it: --resume chooses the values again from the tuning runs"
+)
+RETRIED = ("Lost", "MemoryError", "OSError", "OutOfMemoryError", BROKEN_FILE)
 """Failures that say nothing about the value, such as a full GPU: the method waits for --resume."""
 
 
@@ -60,7 +64,7 @@ def choose_value(plan: Plan, method: MethodSpec) -> bool:
 
 def _chosen_values(plan: Plan) -> dict[str, Any]:
     """The value of each method that has one, by the method's current name."""
-    values = read_json(plan.folder / "tuning.json") or {}
+    values = TUNING.read(plan.folder) or {}
     return {current_method(name): value for name, value in values.items()}
 
 

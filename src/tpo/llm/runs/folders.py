@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from tpo.llm.comparison.plan import Plan
+from tpo.llm.comparison.plan import COMPARISON, Plan
 from tpo.llm.comparison.tuning import read_tuning
+from tpo.llm.runs.artifacts import MICRO_BATCH, RECIPE, RESULT, REVISIONS, read_lines
 from tpo.llm.runs.earlier_runs import changed_options, recorded_options
 from tpo.llm.runs.launch import is_main
 from tpo.llm.runs.recipe import Recipe
-from tpo.storage.files import read_json
 from tpo.storage.former_names import current_method
 
 
@@ -26,17 +26,22 @@ def check_folder(recipe: Recipe, out: Path, resume: bool) -> None:
         raise ValueError(
             f"{out} holds a comparison: choose another --out for a single run, or add --compare"
         )
-    before = read_json(out / "recipe.json")
-    if before is None:
+    if not (out / RECIPE.name).exists():
         if resume:
             raise ValueError(
                 f"--resume, but {out} holds no run: leave --resume out, or give its --out"
+            )
+        if (out / RESULT.name).exists():
+            raise ValueError(
+                f"{out} holds {RESULT.name} without {RECIPE.name}: restore that, or choose another --out"
             )
         return
     if not resume:
         raise ValueError(
             f"{out} holds a run already: add --resume to continue it, or choose another --out"
         )
+    before = RECIPE.read(out) or {}
+    check_readable(out)
     differing = changed_options(before, recipe_json(recipe))
     if differing:
         earlier = recorded_options(before)
@@ -44,6 +49,15 @@ def check_folder(recipe: Recipe, out: Path, resume: bool) -> None:
             f"{out} was started with another {', '.join(differing)} "
             f"({', '.join(repr(earlier.get(k)) for k in differing)}): give the same, or another --out"
         )
+
+
+def check_readable(out: Path) -> None:
+    """A broken file that a resume reads is an error here, before anything heavy is imported."""
+    if RESULT.read(out) is None:
+        MICRO_BATCH.read(out)
+        REVISIONS.read(out)
+        for name in ("log.jsonl", "evaluations.jsonl"):
+            read_lines(out / name)
 
 
 def _check_no_file(out: Path) -> None:
@@ -64,8 +78,7 @@ def check_comparison(plan: Plan, resume: bool) -> list[str]:
     _check_no_file(folder)
     if (folder / "recipe.json").exists():
         raise ValueError(f"{folder} holds a single run: choose another --out for a comparison")
-    before = read_json(folder / "comparison.json")
-    if before is None:
+    if not (folder / COMPARISON.name).exists():
         if resume:
             raise ValueError(
                 f"--resume, but {folder} holds no comparison: leave --resume out, or give its --out"
@@ -75,6 +88,7 @@ def check_comparison(plan: Plan, resume: bool) -> list[str]:
         raise ValueError(
             f"{folder} holds a comparison already: add --resume to continue it, or choose another --out"
         )
+    before = COMPARISON.read(folder) or {}
     earlier, requested = before["plan"], plan.to_dict()
     differing = changed_options(earlier["recipe"], requested["recipe"])
     differing += ["tune"] if read_tuning(earlier["tuning"]) != plan.tuning else []

@@ -1,41 +1,85 @@
-"""Models by name: a hub name, a folder, or a GGUF file, which is converted to safetensors once."""
+"""Models by name: a hub name, at a revision or not; a folder; or a GGUF file, which is converted once."""
 
 from __future__ import annotations
 
+import hashlib
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from tpo.storage.files import read_json, write_json
+from tpo.llm.runs.artifacts import JsonFile
+from tpo.llm.runs.checkpoints import broken_file
+from tpo.storage.files import write_json
 
-SOURCE_FILE = "converted.json"
-"""In a converted model's folder: the name and size of its .gguf file."""
+CONVERTED = JsonFile(
+    "converted.json", {}, "remove the folder: the .gguf file is then converted again"
+)
+"""In a converted model's folder: the size and digest of its .gguf file."""
+READ = ("config.json", "generation_config.json", "tokenizer*.json", "*.safetensors*")
+"""Files of a model that `from_pretrained` reads."""
 
 
-def local_copy(model: str, folder: Path) -> str:
-    """The name that `from_pretrained` reads; a .gguf file is converted to `folder`, which is then the name."""
+class Source(NamedTuple):
+    """Where a model is read from."""
+
+    name: str
+    """a folder, or a name on the hub"""
+    revision: str | None = None
+    """on the hub: a commit, branch or tag; None for the newest commit"""
+
+    @property
+    def options(self) -> dict[str, str]:
+        """For `from_pretrained`, beside the name."""
+        return {"revision": self.revision} if self.revision else {}
+
+    def at_commit(self) -> Source:
+        """With the commit that was read as the revision; a folder as it is. Call it after a first read."""
+        from huggingface_hub import try_to_load_from_cache
+
+        if Path(self.name).is_dir():
+            return self
+        for file in ("config.json", "tokenizer_config.json"):
+            path = try_to_load_from_cache(self.name, file, revision=self.revision)
+            if isinstance(path, str):
+                return self._replace(revision=Path(path).parent.name)
+        return self
+
+
+def local_copy(model: str, folder: Path) -> Source:
+    """Where NAME, NAME@REVISION or a folder is read from; a .gguf file is converted to `folder`."""
     source = Path(model).expanduser()
     if source.is_dir():
         if not (source / "config.json").exists():
             raise FileNotFoundError(
                 f"model {model} is a folder without config.json: give one that save_pretrained wrote"
             )
-        return str(source)
+        if fault := broken_file(source, READ):
+            raise ValueError(f"model {model}: {fault}: restore the file, or give another folder")
+        return Source(str(source))
     is_path = model.endswith(".gguf") or model[:1] in "./~" or model.count("/") > 1
     if is_path and not source.is_file():
         raise FileNotFoundError(
             f"model {model} does not exist: give a folder, a .gguf file, or a hub name such as Qwen/Qwen3-1.7B"
         )
     if not model.endswith(".gguf"):
-        return model
-    if read_json(folder / SOURCE_FILE) != _source_record(source):
+        name, _, revision = model.partition("@")
+        return Source(name, revision or None)
+    if saved_from(folder) != _source_record(source):
         _convert(source, folder)
-    return str(folder)
+    return Source(str(folder))
+
+
+def saved_from(folder: Path) -> dict[str, Any] | None:
+    """The record of the source that `save_whole` saved; None where a file of the folder is broken."""
+    return None if broken_file(folder, (CONVERTED.name, *READ)) else CONVERTED.read(folder)
 
 
 def _source_record(source: Path) -> dict[str, Any]:
-    return {"file": source.name, "bytes": source.stat().st_size}
+    """The content of a file, whatever its name and time."""
+    with open(source, "rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    return {"bytes": source.stat().st_size, "sha256": digest}
 
 
 def _convert(source: Path, folder: Path) -> None:
@@ -74,7 +118,7 @@ def save_whole(folder: Path, source: Mapping[str, Any], *parts: Any) -> None:
     for path in (unfinished, folder):
         shutil.rmtree(path, ignore_errors=True)
     unfinished.mkdir(parents=True)
-    write_json(unfinished / SOURCE_FILE, source)
+    write_json(unfinished / CONVERTED.name, source)
     for part in parts:
         part.save_pretrained(unfinished)
     unfinished.replace(folder)
@@ -98,26 +142,26 @@ def _field(reader: Any, name: str) -> Any:
     return None if field is None else field.contents()
 
 
-def read_tokenizer(model: str) -> Any:
+def read_tokenizer(model: Source) -> Any:
     """The tokenizer, with a padding token."""
     from transformers import AutoTokenizer
 
     try:
-        tokenizer = AutoTokenizer.from_pretrained(model)
+        tokenizer = AutoTokenizer.from_pretrained(model.name, **model.options)
     except OSError as error:
         raise OSError(
-            f"model {model!r} is not a folder here, and cannot be read from the hub: give a folder, "
-            f"a .gguf file, or a hub name such as Qwen/Qwen3-1.7B. {error}"
+            f"model {'@'.join(filter(None, model))!r} is not a folder here, and cannot be read from the hub: "
+            f"give a folder, a .gguf file, or a hub name such as Qwen/Qwen3-1.7B. {error}"
         ) from error
     if tokenizer.pad_token is None:
         tokenizer.pad_token = tokenizer.eos_token
     return tokenizer
 
 
-def read_model(model: str, like: Any) -> Any:
-    """The model of that name, not to be trained, on the device and in the precision of the model `like`."""
+def read_model(model: Source, like: Any) -> Any:
+    """The model, not to be trained, on the device and in the precision of the model `like`."""
     from transformers import AutoModelForCausalLM
 
     weight = next(like.parameters())
-    read = AutoModelForCausalLM.from_pretrained(model, dtype=weight.dtype)
+    read = AutoModelForCausalLM.from_pretrained(model.name, dtype=weight.dtype, **model.options)
     return read.to(weight.device).eval().requires_grad_(False)

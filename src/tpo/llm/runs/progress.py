@@ -1,4 +1,4 @@
-"""Progress of a training run: a log of every step, a line or a bar on the terminal, samples of completions."""
+"""Progress of a training run: a log of every step, evaluations, a line or a bar on the terminal, samples."""
 
 from __future__ import annotations
 
@@ -6,13 +6,19 @@ import json
 import sys
 import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from transformers import TrainerCallback
 
 from tpo.llm.rewards.pool import text_of
-from tpo.llm.runs.artifacts import read_lines, write_lines
+from tpo.llm.runs import models
+from tpo.llm.runs.artifacts import keep_rows, read_lines, write_lines
+from tpo.llm.runs.evaluation import check_scored
 from tpo.llm.runs.prompts import prompt_text
+from tpo.llm.runs.recipe import Recipe
+
+if TYPE_CHECKING:
+    from tpo.llm.runs.train import TrainingSetup
 
 SHOWN = {
     "reward": "reward",
@@ -46,10 +52,9 @@ class StepLogger(TrainerCallback):  # type: ignore[misc]
         """Drop the rows that were logged after the checkpoint that is resumed from."""
         if not state.is_world_process_zero:
             return
-        kept = [
-            row for row in read_lines(self.folder / "log.jsonl") if row["step"] <= state.global_step
-        ]
-        write_lines(self.folder / "log.jsonl", kept)
+        every = state.logging_steps if args.logging_strategy == "steps" else state.max_steps + 1
+        logged = range(every, state.max_steps + 1, every)
+        _print_missing(keep_rows(self.folder / "log.jsonl", logged, state.global_step))
         if not self.quiet and sys.stderr.isatty():
             self._bar = _bar(state.max_steps, state.global_step)
 
@@ -115,6 +120,52 @@ class StepLogger(TrainerCallback):  # type: ignore[misc]
                 zip(logs["prompt"], logs["completion"], strict=False)
             )
         ]
+
+
+class Evaluator(TrainerCallback):  # type: ignore[misc]
+    """Evaluates on held-out prompts before, during and after training; into DIR/evaluations.jsonl."""
+
+    def __init__(self, setup: TrainingSetup, recipe: Recipe) -> None:
+        """Its scoring counts failures apart from training's."""
+        self.setup, self.recipe = setup, recipe
+        self.scoring = setup.scoring.with_own_failures()
+        self.path = Path(recipe.out) / "evaluations.jsonl"
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        """Evaluate before the first step; on a resume, drop the evaluations after the checkpoint."""
+        if not state.is_world_process_zero:
+            return
+        every = self.recipe.in_steps(self.recipe.eval_every) or state.max_steps
+        _print_missing(keep_rows(self.path, range(0, state.max_steps, every), state.global_step))
+        if state.global_step == 0:
+            self._evaluate(state)
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        """Every `eval_every` steps, or rollout batches, but not after the last step."""
+        every = self.recipe.in_steps(self.recipe.eval_every)
+        if every and state.global_step % every == 0 and state.global_step < state.max_steps:
+            self._evaluate(state)
+
+    def on_train_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        """After the last step."""
+        initial_model = None
+        if self.recipe.eval_kl:
+            initial_model = models.read_model(self.setup.source, self.setup.trainer.model)
+        self._evaluate(state, initial_model)
+
+    def _evaluate(self, state: Any, initial_model: Any = None) -> None:
+        rows = read_lines(self.path)
+        if any(row["step"] == state.global_step for row in rows) or not state.is_world_process_zero:
+            return
+        evaluation = self.setup.evaluate(self.scoring, self.recipe.eval_samples, initial_model)
+        if state.global_step == 0:
+            check_scored(evaluation, self.scoring)
+        write_lines(self.path, [*rows, {"step": state.global_step, **evaluation._asdict()}])
+
+
+def _print_missing(message: str | None) -> None:
+    if message:
+        print(f"{message}: results of the run will lack them", file=sys.stderr)
 
 
 def shown_metrics(row: dict[str, Any]) -> dict[str, float]:

@@ -35,7 +35,7 @@ class Recipe:
     """A model, a task, an objective, and how long and how to train."""
 
     model: str
-    """a hub name, a folder, or a .gguf file"""
+    """a hub name, also NAME@REVISION, a folder, or a .gguf file"""
     task: str
     objective: str = "tpo"
     out: str = "tpo-output"
@@ -183,7 +183,7 @@ def recipe(
         raise ValueError(f"unknown preset {preset!r}. Valid names: {', '.join(PRESETS)}")
     defaults = dict(PRESETS[preset])
     if preset == "paper":
-        defaults |= PAPER_BY_TASK.get(str(given.get("task", "")).partition(":")[0], {})
+        defaults |= PAPER_BY_TASK.get(kind_of_task(str(given.get("task", ""))) or "", {})
     values = {**defaults, **given}
     refuse_unknown(values)
     for name in ("model", "task"):
@@ -290,9 +290,9 @@ def read_yaml(path: str) -> dict[str, Any]:
     if not Path(path).exists():
         raise FileNotFoundError(f"{path} does not exist: give --config an existing YAML file")
     try:
-        options = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
-    except yaml.YAMLError as error:
-        raise ValueError(f"{path} is not valid YAML: {error}") from None
+        options = yaml.safe_load(Path(path).read_bytes())
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise ValueError(f"{path} is not valid YAML: {' '.join(str(error).split())}") from None
     if not isinstance(options, dict):
         raise ValueError(f"{path} holds a {type(options).__name__}, expected option: value lines")
     return options

@@ -1,6 +1,7 @@
 """Train a language model by a recipe: tokenizer, task, trainer, evaluation, a saved model with its card.
 
 DIR/recipe.json          the options of the run
+DIR/revisions.json       model and task at the commits that the hub had; a resume takes them from here
 DIR/micro_batch.json     the micro-batch that fits the memory, if it was measured; a resume takes it from here
 DIR/log.jsonl            the metrics of every step
 DIR/samples.jsonl        the last rollout batch
@@ -20,29 +21,28 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-from transformers import TrainerCallback
 from transformers.trainer_callback import PrinterCallback
 
 from tpo.llm.rewards.pool import Scoring
 from tpo.llm.runs import models
-from tpo.llm.runs.artifacts import last_checkpoint, read_lines, write_lines
+from tpo.llm.runs.artifacts import MICRO_BATCH, RESULT, REVISIONS, read_lines
+from tpo.llm.runs.checkpoints import newest_whole
 from tpo.llm.runs.costs import run_costs
 from tpo.llm.runs.evaluation import (
     Evaluation,
     EvaluationSettings,
     NothingScoredError,
-    check_scored,
     evaluate,
 )
 from tpo.llm.runs.folders import check_folder, recipe_json
 from tpo.llm.runs.model_card import card_text
-from tpo.llm.runs.progress import StepLogger
+from tpo.llm.runs.progress import Evaluator, StepLogger
 from tpo.llm.runs.prompts import templated
 from tpo.llm.runs.recipe import Recipe
 from tpo.llm.tasks import TextTask, task
 from tpo.llm.trl.counters import ElapsedSeconds
 from tpo.llm.trl.trainer import TargetPolicyTrainer
-from tpo.storage.files import read_json, write_json, write_text
+from tpo.storage.files import write_json, write_text
 from tpo.storage.provenance import commit, versions
 from tpo.version import __version__
 
@@ -56,24 +56,23 @@ def train(
     """
     out = Path(recipe.out)
     check_folder(recipe, out, resume)
-    done = read_json(out / "result.json")
+    done = RESULT.read(out)
     if done is not None:
-        result: dict[str, Any] = done
-        return result
+        return done
     seconds = ElapsedSeconds()
-    setup = prepare_training(recipe, base or out / "base")
+    setup = prepare_training(at_revisions(recipe, out), base or out / "base")
     trainer = setup.trainer
     if trainer.accelerator.is_main_process:
         write_json(out / "recipe.json", recipe_json(recipe))
+        if setup.revisions:
+            write_json(out / REVISIONS.name, setup.revisions)
     _keep_micro_batch(trainer, out, quiet)
     trainer.remove_callback(PrinterCallback)
     logger = StepLogger(trainer, out, recipe.samples, quiet)
     trainer.add_callback(logger)
     trainer.add_callback(Evaluator(setup, recipe))
     trainer.add_callback(seconds)  # after the evaluation, whose seconds count too
-    checkpoint = last_checkpoint(recipe.checkpoints) if resume else None
-    if resume and checkpoint is None and not quiet and trainer.accelerator.is_main_process:
-        print(f"no checkpoint in {recipe.checkpoints}: the run starts again", file=sys.stderr)
+    checkpoint = _checkpoint(trainer, recipe.checkpoints, quiet) if resume else None
     try:
         trainer.train(resume_from_checkpoint=checkpoint)
     except NothingScoredError:
@@ -82,7 +81,30 @@ def train(
     finally:
         setup.scoring.close()
         logger.close()
-    return _finish(recipe, trainer, seconds.total)
+    return _finish(recipe, setup, seconds.total)
+
+
+def at_revisions(recipe: Recipe, out: Path) -> Recipe:
+    """The recipe of a run that is resumed, with model and task at the commits that it was started with."""
+    kept = REVISIONS.read(out) or {}
+    return replace(
+        recipe, model=kept.get("model", recipe.model), task=kept.get("task", recipe.task)
+    )
+
+
+def _checkpoint(trainer: TargetPolicyTrainer, folder: Path, quiet: bool) -> str | None:
+    """The newest whole checkpoint, said on stderr where it is not the newest, or where there is none."""
+    with trainer.accelerator.main_process_first():
+        found, messages = newest_whole(folder)
+    if not trainer.accelerator.is_main_process:
+        return str(found) if found else None
+    if found is None and not quiet:
+        messages.append(f"no checkpoint in {folder}: the run starts again")
+    elif messages:
+        messages.append(f"resuming from {found}")
+    for line in messages:
+        print(line, file=sys.stderr)
+    return str(found) if found else None
 
 
 def _keep_micro_batch(trainer: TargetPolicyTrainer, out: Path, quiet: bool) -> None:
@@ -90,7 +112,7 @@ def _keep_micro_batch(trainer: TargetPolicyTrainer, out: Path, quiet: bool) -> N
     micro, path = trainer.micro_batch, out / "micro_batch.json"
     if micro is None:
         return
-    kept = read_json(path)
+    kept = MICRO_BATCH.read(out)
     if kept is not None:
         micro.rows = kept["micro_batch"]
 
@@ -107,11 +129,17 @@ class TrainingSetup(NamedTuple):
     """A trainer with its task and scoring, before its first step."""
 
     trainer: TargetPolicyTrainer
-    source: str
-    """the folder or name that the model was read from"""
+    source: models.Source
+    """where the model was read from"""
     task: TextTask
     scoring: Scoring
     """of training; evaluations count their failures apart from its own"""
+
+    @property
+    def revisions(self) -> dict[str, str]:
+        """The model and the task with the commit of each that is read from the hub."""
+        names = {"model": self.source, "task": (self.task.name, self.task.revision)}
+        return {key: f"{name}@{revision}" for key, (name, revision) in names.items() if revision}
 
     def evaluate(
         self, scoring: Scoring, k: int, initial_model: Any = None, seed: int = 0
@@ -150,11 +178,13 @@ def prepare_training(recipe: Recipe, base: Path) -> TrainingSetup:
     with config.main_process_first():
         source = models.local_copy(recipe.model, base)
     tokenizer = models.read_tokenizer(source)
+    source = source.at_commit()
+    config.model_init_kwargs = (config.model_init_kwargs or {}) | source.options
     text_task = _for_tokenizer(tokenizer, text_task)
     scoring = text_task.scoring(recipe.timeout, recipe.scorers)
     scoring.check()
     trainer = TargetPolicyTrainer(
-        source,
+        source.name,
         scoring,
         config,
         train_dataset=text_task.train,
@@ -207,49 +237,9 @@ def _lora_config(rank: int) -> Any:
     )
 
 
-class Evaluator(TrainerCallback):  # type: ignore[misc]
-    """Evaluates on held-out prompts before, during and after training; into DIR/evaluations.jsonl."""
-
-    def __init__(self, setup: TrainingSetup, recipe: Recipe) -> None:
-        """Its scoring counts failures apart from training's."""
-        self.setup, self.recipe = setup, recipe
-        self.scoring = setup.scoring.with_own_failures()
-        self.path = Path(recipe.out) / "evaluations.jsonl"
-
-    def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        """Evaluate before the first step; on a resume, drop the evaluations after the checkpoint."""
-        if not state.is_world_process_zero:
-            return
-        write_lines(self.path, [r for r in read_lines(self.path) if r["step"] <= state.global_step])
-        if state.global_step == 0:
-            self._evaluate(state)
-
-    def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        """Every `eval_every` steps, or rollout batches, but not after the last step."""
-        every = self.recipe.in_steps(self.recipe.eval_every)
-        if every and state.global_step % every == 0 and state.global_step < state.max_steps:
-            self._evaluate(state)
-
-    def on_train_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        """After the last step."""
-        initial_model = None
-        if self.recipe.eval_kl:
-            initial_model = models.read_model(self.setup.source, self.setup.trainer.model)
-        self._evaluate(state, initial_model)
-
-    def _evaluate(self, state: Any, initial_model: Any = None) -> None:
-        rows = read_lines(self.path)
-        if any(row["step"] == state.global_step for row in rows) or not state.is_world_process_zero:
-            return
-        evaluation = self.setup.evaluate(self.scoring, self.recipe.eval_samples, initial_model)
-        if state.global_step == 0:
-            check_scored(evaluation, self.scoring)
-        write_lines(self.path, [*rows, {"step": state.global_step, **evaluation._asdict()}])
-
-
-def _finish(recipe: Recipe, trainer: TargetPolicyTrainer, seconds: float) -> dict[str, Any]:
+def _finish(recipe: Recipe, setup: TrainingSetup, seconds: float) -> dict[str, Any]:
     """Write the model with its card, and result.json."""
-    out = Path(recipe.out)
+    out, trainer = Path(recipe.out), setup.trainer
     steps, micro = trainer.state.global_step, trainer.micro_batch
     result = {
         "steps": steps,
@@ -261,7 +251,7 @@ def _finish(recipe: Recipe, trainer: TargetPolicyTrainer, seconds: float) -> dic
         "zero_gradient_steps": trainer.skip_steps.zero_gradient,
         "reward_failures": trainer.counts.failures_by_kind,
         "seconds": seconds,
-        "provenance": provenance(trainer),
+        "provenance": {**provenance(trainer), "revisions": setup.revisions},
     }
     if not recipe.discard_model:
         _save_model(trainer, out / "model", card_text(recipe, result))

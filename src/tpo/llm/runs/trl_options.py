@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from importlib.util import find_spec
 from typing import Any
@@ -104,7 +104,11 @@ def _check_loggers(names: Iterable[str]) -> None:
             )
 
 
-def _check_names(options: Iterable[str]) -> None:
+def _check_names(options: Mapping[str, Any]) -> None:
+    if "revision" in (options.get("model_init_kwargs") or {}):
+        raise ValueError(
+            "trl holds model_init_kwargs.revision: write it with the model, --model NAME@REVISION"
+        )
     known = [f.name for f in fields(TargetPolicyConfig)]
     for name in options:
         if name not in known:

@@ -1,7 +1,8 @@
 """Text tasks: prompts, the columns that the scorer takes, and the scorer.
 
-A task is named by one string: `gsm8k`, `gsm8k:FOLDER`, `gym:NAME` (any dataset of reasoning-gym), `toy:NAME`
-(generated, for small models), or the path of a JSONL file with `prompt` and `answer`.
+A task is named by one string: `gsm8k`, `gsm8k@REVISION`, `gsm8k:FOLDER`, `gym:NAME` (any dataset of
+reasoning-gym), `toy:NAME` (generated, for small models), or the path of a JSONL file with `prompt`
+and `answer`.
 """
 
 from __future__ import annotations
@@ -29,7 +30,9 @@ OPTIONS = {
 def kind(name: str) -> str | None:
     """gsm8k, gym, toy or jsonl; None if no task has such a name."""
     first, colon, _ = name.partition(":")
-    if first == "gsm8k" or (colon and first in ("gym", "toy")):
+    if first.partition("@")[0] == "gsm8k":
+        return "gsm8k"
+    if colon and first in ("gym", "toy"):
         return first
     return "jsonl" if name.endswith((".jsonl", ".json")) else None
 

@@ -18,11 +18,7 @@ def jsonl_task(path: Path, options: TaskOptions) -> TextTask:
         raise ValueError(
             f"unknown scorer {scorer!r}. Valid names: {', '.join(NAMED)}; or an import path module:function"
         )
-    rows = read_jsonl(path, "prompt")
-    if len(rows) < 2:
-        raise ValueError(
-            f"{path} holds {len(rows)} of at least 2 prompts: one to train on, and one held out"
-        )
+    rows = read_jsonl(path, "prompt", least=2)
     if len(rows) <= held_out:
         raise ValueError(
             f"{path} has {len(rows)} prompts and held_out is {held_out}: "
@@ -43,26 +39,36 @@ def jsonl_task(path: Path, options: TaskOptions) -> TextTask:
     )
 
 
-def read_jsonl(path: Path, question: str) -> list[dict[str, Any]]:
-    """The rows of a file: each has an `answer`, and a text or a list of messages under the key `question`."""
+def read_jsonl(path: Path, question: str, least: int = 1) -> list[dict[str, Any]]:
+    """The rows of a file, at least so many.
+
+    Each has an `answer`, and a text or a list of messages under the key `question`.
+    """
     if not path.exists():
         raise FileNotFoundError(f"{path} does not exist: give the path of a JSONL file")
     try:
         lines = path.read_text(encoding="utf-8").split("\n")
     except UnicodeDecodeError as error:
         raise ValueError(f"{path} is not UTF-8 text: {error}") from None
-    return [
+    rows = [
         _row(f"{path}, line {number}", line, question)
         for number, line in enumerate(lines, 1)
         if line.strip()
     ]
+    if len(rows) < least:
+        raise ValueError(
+            f"{path} holds {len(rows)} of at least {least} prompts: one to train on, and one held out"
+            if least > 1
+            else f"{path} holds no prompt: give a file with one on each line"
+        )
+    return rows
 
 
 def _row(place: str, line: str, question: str) -> dict[str, Any]:
     """The row of a line; `place` names the line in errors."""
     try:
         row = json.loads(line)
-    except json.JSONDecodeError as error:
+    except (json.JSONDecodeError, RecursionError) as error:
         raise ValueError(f"{place} is not valid JSON: {error}") from None
     if not isinstance(row, dict):
         raise ValueError(f"{place} holds a {type(row).__name__}, expected an object")

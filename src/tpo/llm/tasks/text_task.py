@@ -28,6 +28,8 @@ class TextTask:
     """what the scorer takes after the completion"""
     threshold: float | None = None
     """a score above this becomes 1, any other 0; None keeps partial scores"""
+    revision: str | None = None
+    """the commit of a dataset of the hub"""
 
     def scoring(
         self, timeout: float = 10.0, workers: int = 2, sandbox: Sandbox = DEFAULT
