@@ -198,3 +198,17 @@ def test_piped_progress_is_a_line_at_intervals(capsys):
         "tpo: 50/100, error 0.5, about 21 s left",
         "tpo: 100/100, error 0.5",
     ]
+
+
+def test_a_table_opens_with_the_final_error_of_the_report() -> None:
+    row = {
+        "method": "tpo",
+        "low": 1.0,
+        "high": 9.0,
+        "mean": 5.0,
+        "last100": 3.0,
+        "last100_low": 2.0,
+    }
+    shown = str(ResultTable([row])).split("\n")
+    assert shown[0].startswith("method  final error (%)  from  last episode (%)")
+    assert shown[1].split() == ["TPO", "3", "2", "5"]

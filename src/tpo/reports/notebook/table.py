@@ -12,11 +12,18 @@ from tpo.reports.html.elements import element
 from tpo.reports.labels import readable
 
 HEADINGS = {
-    "published": "published", "ours": "ours", "low": "low", "high": "high", "last100": "last 100 (%)",
-    "mean": "final (%)", "median": "median (%)", "iqm": "IQM (%)", "best": "best (%)", "solved": "solved",
-    "n": "seeds", "steps_to_threshold": "steps to 1%",
+    "published": "published", "ours": "ours", "low": "low", "high": "high", "last100": "final error (%)",
+    "last100_low": "from", "last100_high": "to", "solved": "solved", "n": "seeds",
+    "steps_to_threshold": "steps to 1%", "mean": "last episode (%)", "median": "median (%)", "iqm": "IQM (%)",
+    "best": "best (%)",
 }  # fmt: skip
-"""The columns that are shown, after the settings and the method, where a row has them."""
+"""The columns that are shown, in this order after the settings and the method, where a row has them.
+
+The final error and its interval are those of the report: over the last episodes. The median and IQM are of the
+last episode.
+"""
+OURS = ("ours", "low", "high")
+"""Shown beside published numbers only."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +75,9 @@ class ResultTable:
 
     def _shown(self) -> list[list[str]]:
         """The heading and the rows as text, without columns that are empty or the same everywhere."""
-        kept = [name for name in self.columns if self._is_shown(name)]
+        order = {name: i for i, name in enumerate(HEADINGS, 1)}
+        shown = filter(self._is_shown, self.columns)
+        kept = sorted(shown, key=lambda name: order.get(name, 0))
         found = [[HEADINGS.get(name, name) for name in kept]]
         for row in self.rows:
             found.append([readable(row[k]) if k == "method" else _text(row[k]) for k in kept])
@@ -78,8 +87,8 @@ class ResultTable:
         values = {str(row[name]) for row in self.rows if row[name] is not None}
         if name in ("study", "metric"):
             return len(values) > 1
-        if name == "ours" and not any(row.get("published") for row in self.rows):
-            return False  # it is the same number as the final error
+        if name in OURS and not any(row.get("published") for row in self.rows):
+            return False
         return bool(values) and name not in HIDDEN
 
 
