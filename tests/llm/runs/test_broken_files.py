@@ -101,9 +101,10 @@ def test_a_broken_file_of_a_run_is_named(
     monkeypatch.setattr(train, "prepare_training", not_here)
     unfinished = _interrupted(place, f"unfinished-{corruption}")
     (unfinished / "micro_batch.json").write_text(json.dumps({"micro_batch": 4}))
+    (unfinished / "revisions.json").write_text(json.dumps({"task": "gsm8k@abc"}))
     for folder, files in (
         (place / "run", ("recipe.json", "result.json")),
-        (unfinished, ("recipe.json", "log.jsonl", "evaluations.jsonl", "micro_batch.json", "samples.jsonl")),
+        (unfinished, ("recipe.json", "log.jsonl", "evaluations.jsonl", "micro_batch.json", "revisions.json", "samples.jsonl")),
     ):  # fmt: skip
         for name in files:
             like_a_kill = name.endswith(".jsonl") and corruption in ("empty", "half")

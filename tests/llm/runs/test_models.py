@@ -104,7 +104,10 @@ def test_a_broken_file_of_a_model_is_named(place: Path, corruption: str) -> None
             ),
         ):
             models.local_copy(str(place / "model"), place / "base")
-    assert models.local_copy(str(place / "model"), place / "base").revision is None
+    source = models.local_copy(str(place / "model"), place / "base")
+    (place / "model/tokenizer.json").write_text("{}")
+    with pytest.raises(ValueError, match="the tokenizer of model .*model cannot be read"):
+        models.read_tokenizer(source)
 
 
 @pytest.fixture
@@ -136,6 +139,12 @@ def test_a_model_of_the_hub_is_read_at_its_revision(place: Path) -> None:
         read = models.read_model(pinned, like)
         same = torch.equal(tiny_model.flat(read.parameters()), tiny_model.flat(like.parameters()))
         assert same == (commit == "a" * 40)
+    weights = place / "hub/models--org--tiny/snapshots" / ("a" * 40) / "model.safetensors"
+    with (
+        broken(weights, "half"),
+        pytest.raises(ValueError, match="model.safetensors cannot be read .* remove .*/models--org--tiny, and it"),
+    ):  # fmt: skip
+        models.Source("org/tiny").at_commit()
     with pytest.raises(OSError, match="model 'org/tiny@v2' is not a folder here"):
         models.read_tokenizer(models.local_copy("org/tiny@v2", place / "base"))
     local = models.local_copy(str(place / "model"), place / "base")

@@ -42,7 +42,13 @@ class Source(NamedTuple):
         for file in ("config.json", "tokenizer_config.json"):
             path = try_to_load_from_cache(self.name, file, revision=self.revision)
             if isinstance(path, str):
-                return self._replace(revision=Path(path).parent.name)
+                snapshot = Path(path).parent
+                if fault := broken_file(snapshot, READ):
+                    raise ValueError(
+                        f"model {self.name} in the cache: {fault}: remove {snapshot.parents[1]}, and it is "
+                        "downloaded again"
+                    )
+                return self._replace(revision=snapshot.name)
         return self
 
 
@@ -152,6 +158,11 @@ def read_tokenizer(model: Source) -> Any:
         raise OSError(
             f"model {'@'.join(filter(None, model))!r} is not a folder here, and cannot be read from the hub: "
             f"give a folder, a .gguf file, or a hub name such as Qwen/Qwen3-1.7B. {error}"
+        ) from error
+    except Exception as error:  # the library of tokenizers has no error of its own
+        raise ValueError(
+            f"the tokenizer of model {model.name} cannot be read ({' '.join(str(error).split())}): "
+            "restore its files, or give another model"
         ) from error
     if tokenizer.pad_token is None:
         tokenizer.pad_token = tokenizer.eos_token
