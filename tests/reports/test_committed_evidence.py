@@ -6,6 +6,7 @@ import shlex
 
 import numpy as np
 import pytest
+from scipy.stats import fisher_exact
 
 from support import ROOT
 from tpo.cli import main, parser
@@ -131,3 +132,49 @@ def test_the_distances_of_the_staleness_protocols_are_those_of_the_evidence():
     order = sorted((float(np.mean(values)), name) for name, values in far.items())
     words = ", ".join(f"{name} {distance:.3f}" for distance, name in order)
     assert words in (DOCS / "evidence/staleness_protocols.md").read_text()
+
+
+def test_the_failures_of_the_terminal_study_follow_from_its_seeds():
+    """What the page, its note and the front page say of TPO and GRPO at H = 7 to 10."""
+    kept = json.loads((DOCS / "evidence/terminal.json").read_text())
+    ends = {
+        (cell["method"], cell["coords"]["H"]): np.array(cell["tracks"]["error"]["last"])
+        for cell in kept["parts"]
+        if cell["coords"]["matching"] == "prompt"
+    }
+    tpo, grpo = (
+        np.concatenate([x for (name, _), x in ends.items() if name == method])
+        for method in ("tpo", "grpo")
+    )
+    failed = [int((x > 0.9).sum()) for x in (tpo, grpo)]
+    assert (failed, len(tpo), len(grpo)) == ([2, 20], 80, 80)
+    assert [int((x < 0.01).sum()) for x in (tpo, grpo)] == [54, 49]
+    p = fisher_exact([[2, 78], [20, 60]]).pvalue
+    assert f"{p:.0e}" == "4e-05"
+    lower = [H for H in (7, 8, 9, 10) if np.median(ends["grpo", H]) < np.median(ends["tpo", H])]
+    assert lower == [7, 8, 10]
+    page = (DOCS / "research/studies/terminal.md").read_text()
+    assert "| TPO | 80 | 2 | – | 54 | – |" in page
+    assert "| GRPO | 80 | 20 | 4.0e-05 | 49 | 3 of 4 |" in page
+    assert "2 of 80 runs against 20 of 80 (Fisher's exact test: p = 4e-5)" in page
+    assert "GRPO's median seed ends lower at H = 7, 8 and 10" in page
+    together = re.search(r"effect against GRPO in all 8 settings: -0\.\d+ [^;]*", page)
+    assert together is not None
+    assert "p = 0.005" in together[0]
+
+
+def test_the_tally_counts_the_verdicts_of_the_pages():
+    pages = [path.read_text() for path in (DOCS / "research/studies").glob("*.md")]
+    rows = [row for page in pages for row in re.findall(r"^\|.*\|$", page, re.MULTILINE)]
+    words = ("agrees", "ours is lower", "ours is higher", "too noisy")
+    agree, lower, higher, noisy = (sum(f"| {word} |" in row for row in rows) for word in words)
+    claims = [re.findall(r"^- ([✓✗?]) \*\*", page, re.MULTILINE) for page in pages]
+    holds, fails, undecided = (sum(found.count(sign) for found in claims) for sign in "✓✗?")
+    said = f"{agree} agree, ours is lower for {lower} and higher for {higher}, {noisy} are too noisy to tell."
+    tested = f"{holds} hold, {fails} do not hold, {undecided} undecided."
+    for text in (
+        (ROOT / "README.md").read_text(),
+        (DOCS / "research/studies/index.md").read_text(),
+    ):
+        assert said in text
+        assert tested in text

@@ -96,7 +96,9 @@ def test_relative_rollouts_are_read_from_the_mean_curves():
 
 def test_the_front_page_has_numbers_of_the_evidence_or_fails():
     known = {"a": compared({"tpo": [28.0, 30.0], "grpo": [20.0, 20.0]})}
-    fill = functools.partial(front_page.page, found=[], compared=known, titles={"a": "Sums"})
+    fill = functools.partial(
+        front_page.page, kinds=front_page.placeholders([], known, {"a": "Sums"}, [])
+    )
     assert fill("{{final a; tpo}}, {{significant}}") == "29.0, 0 of 1"
     assert fill("{{gap a; grpo; tpo}}") == "-9.0 (-21.7 to 3.7)"  # ± 12.706 · 1
     for wrong in (

@@ -8,7 +8,7 @@ from tpo.lab.studies.published import Published
 from tpo.reports.load import CellResult, series_of
 from tpo.reports.panels import named
 from tpo.reports.series import measured, thinned
-from tpo.reports.tables import agreement, rows
+from tpo.reports.tables import rows
 from tpo.storage.numbers import number
 
 
@@ -86,16 +86,6 @@ def test_a_ranked_table_starts_with_the_lowest_error_and_ends_with_none():
 )  # fmt: skip
 def test_what_a_printed_number_may_stand_for(value, low, high):
     assert Published("s", {}, "m", "x", value, "").range == pytest.approx((low, high))
-
-
-@pytest.mark.parametrize(
-    ("value", "interval", "words"),
-    [("6.9", (1, 7), "agrees"), ("6.9", (6.94, 8), "agrees"), ("6.9", (6.96, 8), "ours is higher"),
-     ("6.9", (1, 6.8), "ours is lower"), (">95", (80, 94), "ours is lower"), (">95", (80, 96), "agrees"),
-     ("-", (200, 300), "ours is lower"), ("-", (200, np.inf), "agrees"), ("58", (np.inf, np.inf), "ours is higher")],
-)  # fmt: skip
-def test_a_published_number_agrees_when_a_repetition_would_give_it(value, interval, words):
-    assert agreement(Published("s", {}, "m", "x", value, ""), *interval) == words
 
 
 def test_two_seeds_agree_with_nothing():

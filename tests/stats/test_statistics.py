@@ -79,11 +79,6 @@ def test_a_repetition_weighs_every_seed_alike_and_spreads_by_both_draws():
     assert (weights @ x).var() == pytest.approx(1.9 * x.var() / 10, rel=0.1)
 
 
-def test_a_repetition_of_equal_seeds_gives_the_same():
-    assert intervals.rerun(np.full(5, 0.3)) == pytest.approx((0.3, 0.3))
-    assert np.isnan(intervals.rerun(np.array([0.3]))).all()
-
-
 def test_a_repetition_of_the_steps_may_never_arrive():
     # the mean of a seed at 0 and one at 1 is below .6 from the second point on unless only the latter
     # is drawn: probability 1/4 + 1/2·1/4 = 3/8
@@ -112,6 +107,19 @@ def test_steps_to_a_threshold():
 def test_a_seed_that_never_gets_there_counts_one_more_than_the_budget():
     curves = np.array([[0.5, 0.001, 0.5], [0.5, 0.5, 0.5]])
     assert reach.seed_steps(np.arange(1, 4), curves).tolist() == [2, 4]
+
+
+def test_the_median_seed_is_known_if_more_than_half_get_there():
+    never = np.inf
+    of = reach.MedianSteps.of
+    # six seeds: by chance all are on one side of the median 1 time in 32, so the interval is all of them
+    assert of(np.array([30, 10, 20, 40, never, never])) == (35, (10, never), 4)
+    assert of(np.array([30, 10, 20, never, never, never]))[::2] == (never, 3)
+    # twenty: P(at most 5 of 20) = .0207, P(at most 6) = .058: from the 6th to the 15th
+    assert of(np.arange(1.0, 21)).interval == (6, 15)
+    few = of(np.array([1.0, 2.0, 3.0, 4.0, 5.0]))
+    assert few.value == 3
+    assert np.isnan(few.interval).all()
 
 
 def test_the_end_is_a_tenth_but_at_most_a_hundred_points():

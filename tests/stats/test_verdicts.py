@@ -83,9 +83,10 @@ def test_an_unfinished_run_is_undecided():
 
 def test_one_setting_that_fails_refutes_the_claim():
     claim = Claim("c", "tpo")
+    low, high = [*LOW, 0.011], [*HIGH, 0.81]
     results = [
-        result("tpo", LOW, H=7), result("grpo", HIGH, H=7),
-        result("tpo", HIGH, H=8), result("grpo", LOW, H=8),
+        result("tpo", low, H=7), result("grpo", high, H=7),
+        result("tpo", high, H=8), result("grpo", low, H=8),
     ]  # fmt: skip
     found = verdict(claim, results)
     assert found["status"] == "does not hold"
@@ -122,7 +123,58 @@ def test_versus_compares_a_method_with_itself_elsewhere():
      ("above", 0.005, "holds"), ("above", 0.1, "does not hold")],
 )  # fmt: skip
 def test_against_a_number(rule, value, expected):
-    assert status(Claim("c", "tpo", rule=rule, value=value), result("tpo", LOW)) == expected
+    low = result("tpo", [*LOW, 0.011, 0.013])
+    assert status(Claim("c", "tpo", rule=rule, value=value), low) == expected
+
+
+def test_failing_seeds_do_not_exclude_that_others_succeed():
+    claim = Claim("fails", "pg", rule="above", value=0.95)
+    failing = result("pg", [1.0] * 20)
+    assert status(claim, failing) == "holds"
+    found = verdict(claim, [failing, result("tpo", [0.0] * 19 + [1.0])])
+    assert found["status"] == "undecided"
+    assert "100% (median 100%), mean within 83" in found["detail"]  # 0.025^(1/20) = .83
+
+
+def test_a_claim_is_refuted_by_one_clear_comparison_but_not_by_one_of_many():
+    rng = np.random.default_rng(0)
+    grpo = [rng.normal(0.5, 0.1, 10) for _ in range(32)]
+    tpo = [values - rng.normal(0.01, 0.05, 10) for values in grpo]
+    tpo[7] = grpo[7] + (rng.permutation(10) - 2) / 100
+
+    results = [
+        result(name, x, H=i)
+        for name, runs in (("tpo", tpo), ("grpo", grpo))
+        for i, x in enumerate(runs)
+    ]
+    claim = Claim("c", "tpo", where={"H": 7})
+    assert status(claim, *results) == "does not hold"
+    many = verdict(Claim("c", "tpo"), results)
+    assert many["status"] == "undecided"
+    assert "not significant among 32 comparisons" in many["detail"]
+
+
+def test_effect_and_power_are_told_per_rival():
+    results = [
+        result("tpo", [0.1, 0.2, 0.1], H=7), result("grpo", [0.2, 0.4, 0.2], H=7),
+        result("tpo", [0.1, 0.1, 0.2], H=8), result("grpo", [0.2, 0.2, 0.4], H=8),
+    ]  # fmt: skip
+    detail = verdict(Claim("c", "tpo"), results)["detail"]
+    # per setting -.1, -.2, -.1 in some order, root mean square .1414: seeds -.707, -1.061, -1.061
+    assert "effect against GRPO in all 2 settings: -0.94 (-1.00 to -0.44), p = 0.03" in detail
+    assert "within the noise (80% power from 18.8%); effect" in detail
+
+
+def test_steps_are_medians_and_censored_at_the_horizon():
+    def of(method, steps):
+        return MethodResult({}, method, method.upper(), True, lambda metric: np.array(steps), 101)
+
+    never = np.inf
+    results = [of("tpo", [10.0, 12, 11, 10]), of("grpo", [90.0, never, never, never])]
+    found = verdict(Claim("c", "tpo", metric="steps"), results)
+    assert found["status"] == "holds"
+    assert "TPO 10 steps (median, 4 of 4 seeds get there)" in found["detail"]
+    assert "GRPO never (median, 1 of 4 seeds get there)" in found["detail"]
 
 
 def test_what_was_not_run_is_undecided():

@@ -80,7 +80,7 @@ def row(number: Published, kept: Iterable[Mapping[str, Any]]) -> dict[str, Any] 
             continue
         for found in summary["table"]["rows"]:
             if (found["method"], found["metric"]) == (number.method, number.metric) and found["n"]:
-                ours = Ours.mean(np.array(found["values"])).columns(found["n"], number)
+                ours = Ours.percent(np.array(found["values"]) / 100).columns(found["n"], number)
                 own = {"coords": dict(number.coords), "method": number.method.upper()}
                 return {**found, **own, "published": number.value, **ours}
     return None

@@ -11,8 +11,9 @@ from tpo.lab.studies.method_specs import label as named
 from tpo.lab.studies.published import Published, published_numbers
 from tpo.lab.studies.study import Study
 from tpo.reports.load import CellResult
-from tpo.reports.tables import Ours, agreement, columns
-from tpo.stats.intervals import interval, iqm, standard_error
+from tpo.reports.tables import Ours, columns
+from tpo.stats.intervals import Interval, interval, iqm, standard_error
+from tpo.stats.repetition import agreement
 from tpo.stats.verdicts import MethodResult, verdict
 from tpo.storage.numbers import number, plain
 
@@ -81,7 +82,8 @@ def _talk_rows(study: Study, found: Mapping[str, np.ndarray]) -> list[dict[str, 
     }
     return [
         {"coords": {}, "method": named(p.method), "metric": p.metric, "published": p.value,
-         "ours": number(exactly), "agreement": agreement(p, exactly, exactly), "n": 1, "done": True}
+         "ours": number(exactly), "agreement": agreement(p.range, p.metric, Interval(exactly, exactly)),
+         "n": 1, "done": True}
         for p in published_numbers() if p.study == study.name
         for exactly in [float(ours[p.metric][p.method])]
     ]  # fmt: skip

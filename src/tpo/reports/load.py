@@ -48,10 +48,13 @@ class CellResult:
         def values(metric: str) -> np.ndarray:
             series = self.series[metric if metric not in ("end", "steps") else measure]
             if metric == "steps" and series.steps is not None:
-                return np.minimum(series.steps.seeds, series.x[-1] + 1)
+                return series.steps.seeds
             return series.end
 
-        return MethodResult(self.coords, self.method, self.label, self.done, values)
+        horizon = self.series[measure].x[-1] if measure in self.series else np.inf
+        return MethodResult(
+            self.coords, self.method, self.label, self.done, values, float(horizon + 1)
+        )
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,13 @@ from typing import Any
 from tpo.reports import comparisons, evidence
 from tpo.reports.gather import gather
 from tpo.reports.load import StudyResult
-from tpo.reports.markdown import comparison_index, comparison_page, front_page, study_page
+from tpo.reports.markdown import (
+    claims_history,
+    comparison_index,
+    comparison_page,
+    front_page,
+    study_page,
+)
 from tpo.reports.markdown.notes import Note, check, groups, linked, notes
 from tpo.reports.markdown.readme import highlights
 from tpo.reports.markdown.sections import Section, sections
@@ -34,10 +40,14 @@ def made(docs: Path, results: Sequence[StudyResult]) -> dict[Path, str]:
     texts = {**_studies(docs, found), **_comparisons(docs, compared)}
     for result in results:
         texts[docs / "figures" / f"{result.study.name}.svg"] = figure(result).svg()
+    history = claims_history.updated(folder, found)
+    if history:
+        texts[folder / claims_history.FILE] = claims_history.text(history)
     template = folder / "research/index.md"
     if template.is_file():
         text = template.read_text(encoding="utf-8")
-        texts[docs / "research/index.md"] = front_page.page(text, found, compared, _planned(folder))
+        kinds = front_page.placeholders(found, compared, _planned(folder), history)
+        texts[docs / "research/index.md"] = front_page.page(text, kinds)
     readme = docs.parent / "README.md"
     if readme.is_file() and BEGIN in (text := readme.read_text(encoding="utf-8")):
         texts[readme] = _replaced(readme, text, highlights(found))

@@ -10,7 +10,7 @@ from typing import Any
 from tpo.reports.labels import inline
 from tpo.reports.styles import family
 from tpo.reports.wording import number
-from tpo.stats.verdicts import LEAST
+from tpo.stats.significance import LEAST
 
 Study = Mapping[str, Any]
 Row = Mapping[str, Any]

@@ -17,6 +17,7 @@ from tpo.reports.panels import curve_panels, grouped
 from tpo.reports.tables import columns, rows
 from tpo.reports.wording import value_text
 from tpo.stats.curves import performance_profile
+from tpo.stats.failures import Ends, typical_and_failed
 from tpo.stats.verdicts import verdict
 from tpo.storage.numbers import plain
 
@@ -28,9 +29,9 @@ def summarise(*folders: str | Path) -> list[dict[str, Any]]:
     """One dict per study found in stores and folders of evidence, in the order of `tpo studies`.
 
     Keys: name, title, source, about, command, scale, settings; x and y, the axes (a panel may have its own y);
-    panels; table; verdicts; profiles; provenance, cost and progress. A panel without "kind" holds curves. A
-    panel of kind "bars" has series of x, y and se; one of kind "simplex" has series of arrows between points
-    of the triangle. Errors are fractions in curves and percent in tables.
+    panels; table; failures; verdicts; profiles; provenance, cost and progress. A panel without "kind" holds
+    curves. A panel of kind "bars" has series of x, y and se; one of kind "simplex" has series of arrows
+    between points of the triangle. Errors are fractions in curves and percent in tables.
     """
     return [summary(result) for result in gather(folders)]
 
@@ -71,9 +72,21 @@ def _curves(study: Study, cells: Sequence[CellResult]) -> dict[str, Any]:
     return {
         "panels": curve_panels(study, cells),
         "table": {"columns": columns(table), "rows": table},
+        "failures": failures(study, cells),
         "profiles": profiles(study, cells),
         "verdicts": [verdict(claim, evaluated) for claim in study.claims],
     }
+
+
+def failures(study: Study, cells: Sequence[CellResult]) -> list[dict[str, Any]]:
+    """Typical seeds and complete failures by method, where seeds fail completely or not at all."""
+    ends = [
+        Ends(cell.label, str(cell.coords), cell.key or cell.place, series.last)
+        for cell in cells
+        if cell.done and (series := cell.series.get(study.measures[0].key))
+    ]
+    own = [cell.label for cell in cells if cell.method == "tpo"] or [end.method for end in ends]
+    return typical_and_failed(ends, own[0], study.threshold) if ends else []
 
 
 def profiles(study: Study, cells: Sequence[CellResult]) -> list[dict[str, Any]]:

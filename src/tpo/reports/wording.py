@@ -31,14 +31,19 @@ STATISTICS = {
 
 MEANINGS = {
     "ours": "our value of the published metric; in brackets, where the value of a repetition with as many "
-    "other seeds falls 19 times in 20 (bootstrap)",
-    "verdict": "the published number agrees if, as it was rounded, it lies in these brackets",
+    "other seeds falls, so wide that two equal experiments differ in at most 6% of simulations",
+    "verdict": "on the published number, as it was rounded. It *agrees* if the whole bracket is within 3 "
+    "points of it (steps: within 25%), even where the bracket leaves it out. Else *ours is lower* or *higher* "
+    "if the bracket leaves it out. Else it is *too noisy*. These margins were fixed beforehand",
     "mean, median, IQM": "of the error in percent, over seeds at the last episode; IQM is the interquartile "
     "mean, with its 95% bootstrap interval",
     "best": "the lowest point of the mean curve",
     "last 100": "the mean over the last 100 episodes (the last tenth of shorter runs)",
     "solved": "seeds whose error at the last episode is below the threshold",
-    "steps": "the first episode at which the mean over seeds is below the threshold",
+    "failed": "seeds whose error at the last episode is above 90%, in studies with such seeds",
+    "steps": "the first episode at which the mean over seeds is below the threshold, as the paper counts",
+    "median steps": "the same of the median seed, with its 95% interval (ordered values), and how many seeds "
+    "get there; *never* if at most half do",
 }
 """What the columns of a table of learning curves mean."""
 
@@ -96,10 +101,14 @@ def columns(rows: Sequence[Row]) -> list[Column]:
     if any(row.get("agreement") for row in rows):
         found.insert(_place(found, "ours") + 1, Column("verdict", _verdict, None))
     if any(row.get("solved") is not None for row in rows):
-        found.append(Column("solved", _solved))
+        found.append(Column("solved", lambda row: _count(row, "solved")))
     elif any(row.get("n") for row in rows):
         found.append(Column("seeds", lambda row: number(row.get("n"))))
+    if any(row.get("failed") is not None for row in rows):
+        found.append(Column("failed", lambda row: _count(row, "failed")))
     found += _plain(rows, "steps_to_threshold", "steps")
+    if any(row.get("reached") for row in rows):
+        found.append(Column("median steps", _median_steps))
     if len({row.get("device") for row in rows if row.get("device")}) > 1:
         found.append(Column("device", lambda row: str(row.get("device") or ""), None))
     if any(row.get("done") is False for row in rows):
@@ -137,8 +146,15 @@ def _state(row: Row) -> str:
     return "unfinished" if row.get("done") is False else "finished"
 
 
-def _solved(row: Row) -> str:
-    return "–" if row.get("n") is None else f"{number(row.get('solved'))} of {number(row.get('n'))}"
+def _count(row: Row, key: str) -> str:
+    return "–" if row.get("n") is None else f"{number(row.get(key))} of {number(row.get('n'))}"
+
+
+def _median_steps(row: Row) -> str:
+    if row.get("steps_median") is None:
+        return "–"
+    found = _interval(row, "steps_median", ("steps_low", "steps_high"))
+    return f"{found} ({_count(row, 'reached')})"
 
 
 def _plain(rows: Sequence[Row], key: str, title: str) -> list[Column]:
@@ -155,3 +171,31 @@ def _interval(row: Row, key: str, ends: tuple[str, str] | None) -> str:
     if low is None or high is None:
         return number(row.get(key))
     return f"{number(row.get(key))} [{number(low)}, {number(high)}]"
+
+
+FAILURES = "Typical seed and complete failures"
+"""The title of the table of failures."""
+
+
+def _of(key: str) -> Callable[[Row], str]:
+    return lambda row: number(row[key])
+
+
+FAILURE_COLUMNS = (
+    Column("method", lambda row: readable(row["method"]), None),
+    *(Column(title, _of(key)) for title, key in (
+        ("runs", "runs"), ("failed", "failed"), ("Fisher's p", "p"), ("solved", "solved"),
+        ("lower median", "lower"),
+    )),
+)  # fmt: skip
+"""The columns of `tpo.stats.failures.typical_and_failed`."""
+
+
+def failures_meaning(rows: Sequence[Row]) -> str:
+    """What the table of failures shows."""
+    first = readable(rows[0]["method"])
+    return (
+        "Over all settings, at the last episode; a run that two settings share counts once. Failed: an error "
+        f"above 90%. Fisher's p: of as many failures as {first} has, corrected for the number of methods "
+        f"(Holm). Lower median: in how many settings the median seed ends below that of {first}."
+    )

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
-from tpo.stats.intervals import Interval, percentiles, rerun_weights
+from tpo.stats.intervals import CONFIDENCE, Interval, percentiles, rerun_weights
 
 
 def solved(errors: np.ndarray, threshold: float = 0.01) -> int:
@@ -47,6 +48,30 @@ def seed_steps(x: np.ndarray, curves: np.ndarray, threshold: float = 0.01) -> np
     return np.array([x[-1] + 1 if step is None else step for step in found], float)
 
 
+class MedianSteps(NamedTuple):
+    """The median seed's steps to a threshold, infinite for never; its 95% interval; how many get there."""
+
+    value: float
+    interval: Interval
+    reached: int
+
+    @classmethod
+    def of(cls, steps: np.ndarray) -> MedianSteps:
+        """From each seed's steps, infinite (censored) for one that does not get there within its run.
+
+        The median is known if more than half of the seeds get there. The interval is between two ordered
+        values, chosen by the binomial distribution; without ends for fewer than six seeds, which have none.
+        """
+        from scipy.special import bdtr
+
+        ordered = np.sort(np.asarray(steps, float))
+        n = len(ordered)
+        reached = int(np.isfinite(ordered).sum())
+        outer = int((bdtr(np.arange(n), n, 0.5) <= (1 - CONFIDENCE) / 2).sum())
+        ends = (ordered[outer - 1], ordered[n - outer]) if outer else (np.nan, np.nan)
+        return cls(float(np.median(ordered)), Interval(*map(float, ends)), reached)
+
+
 def tail_length(points: int) -> int:
     """How many of a curve's last points its final value is averaged over: a tenth of them, from 1 to 100."""
     return max(1, min(100, points // 10))
@@ -64,7 +89,10 @@ def performance_profile(strata: Sequence[np.ndarray], taus: np.ndarray) -> np.nd
 
 
 def rerun_steps(x: np.ndarray, curves: np.ndarray, threshold: float = 0.01) -> Interval:
-    """`rerun` of the first x at which the mean curve is below the threshold; infinite if it never is."""
+    """The 95% range of the first x at which a repetition's mean curve is below the threshold, by bootstrap.
+
+    Infinite if it never is. Too narrow for few seeds: `tpo.stats.repetition.repeated_steps` widens it.
+    """
     if len(curves) < 2:
         return Interval(np.nan, np.nan)
     below = rerun_weights(len(curves)) @ np.asarray(curves, float) < threshold

@@ -1,10 +1,17 @@
 """Claims and their verdicts over seeds: holds, does not hold, or undecided.
 
-A comparison is paired over seeds. It is significant if Student's 95% interval of the mean difference excludes
-zero, or if all differences of at least UNANIMOUS seeds have one sign. Then the claim holds or does not hold.
-If the interval contains zero but lies within LEVEL of the larger mean, the two are level. That is enough for
-"has the lowest error", but not for "is first" (STRICT). Every other comparison is undecided, and so is one
-with fewer than LEAST seeds or with an unfinished run.
+A claim is about one or more comparisons, each paired over seeds. A comparison is significant if two equal
+methods would differ as much 5 times in 100 (`tpo.stats.significance.p_values`).
+
+- *holds*: each comparison is significantly on the claimed side. This needs no correction for their number,
+  because the weakest one decides. If the 95% interval of a difference lies within LEVEL of the larger
+  mean, the two are level. That is enough for "has the lowest error", but not for "is first" (STRICT).
+- *does not hold*: a comparison is significantly on the other side, corrected for their number (Holm), or all
+  comparisons with one rival together are.
+- *undecided*: neither, or a run is unfinished or has fewer than LEAST seeds.
+
+A claim about a fixed number is tested by the range of the mean (`tpo.stats.repetition.mean_range`). Steps are
+compared up to the horizon: a seed that does not get there counts as one step more.
 """
 
 from __future__ import annotations
@@ -15,12 +22,21 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tpo.stats.intervals import difference, student_interval
+from tpo.stats.curves import MedianSteps
+from tpo.stats.intervals import student_interval
+from tpo.stats.repetition import mean_range, splits
+from tpo.stats.significance import (
+    LEAST,
+    LEVEL_OF_TEST,
+    Effect,
+    detectable,
+    holm,
+    p_values,
+    refuted,
+)
 
-LEAST = 3
-"""The smallest number of seeds for a verdict."""
-UNANIMOUS = 6
-"""By chance so many differences have one sign 1 time in 32. One outlier makes the interval wide."""
+RULES = 2
+"""The version of these rules, for the history of claims."""
 LEVEL = 0.05
 """How far apart two level means may be, relative to the larger one."""
 COUNTS = ("steps", "rollouts")
@@ -58,29 +74,74 @@ class Claim:
 
 @dataclass(frozen=True)
 class MethodResult:
-    """One method in one setting: whether it finished, and each metric per seed."""
+    """One method in one setting: whether it finished, and each metric per seed.
+
+    Steps and rollouts are infinite for a seed that does not get there, and count as `censored` in a comparison.
+    """
 
     coords: Coords
     method: str
     label: str
     done: bool
     values: Callable[[str], np.ndarray]
+    censored: float = np.inf
 
 
 class Ruling(NamedTuple):
-    """The verdict on one comparison, and the numbers behind it in words."""
+    """The verdict on one comparison, the numbers behind it in words, and its differences [seeds] from `rival`.
+
+    Negative differences are on the claimed side. A comparison without enough seeds has none.
+    """
 
     status: str
     words: str
+    rival: str = ""
+    differences: np.ndarray = np.zeros(0)
 
 
 def verdict(claim: Claim, results: Sequence[MethodResult]) -> dict[str, str]:
-    """{"claim", "status", "detail"}: every comparison must hold; one that fails refutes the claim."""
-    rulings = list(_rulings(claim, results))
+    """{"claim", "status", "detail"}; the detail ends with effect size and power."""
+    if claim.rule == "less":
+        rulings = list(_comparisons(claim, results))
+    else:
+        rulings = list(_against_value(claim, results))
+    tested = [ruling for ruling in rulings if len(ruling.differences)]
+    wrong = False
+    if claim.rule == "less" and tested:
+        stacked = _stacked([ruling.differences for ruling in tested])
+        wrong = bool(refuted(stacked, [ruling.rival for ruling in tested]))
+        rulings = _corrected(rulings)
     statuses = [ruling.status for ruling in rulings]
     agreed = statuses and set(statuses) == {HOLDS}
-    status = FAILS if FAILS in statuses else HOLDS if agreed else OPEN
-    return {"claim": claim.text, "status": status, "detail": _detail(status, rulings)}
+    status = FAILS if wrong or FAILS in statuses else HOLDS if agreed else OPEN
+    detail = "; ".join(
+        [_detail(status, rulings), *(_effects(tested) if claim.rule == "less" else ())]
+    )
+    return {"claim": claim.text, "status": status, "detail": detail}
+
+
+def _stacked(differences: Sequence[np.ndarray]) -> np.ndarray:
+    """[m, n], with NaN for the seeds that a comparison does not have."""
+    n = max(map(len, differences))
+    return np.stack([np.pad(x, (0, n - len(x)), constant_values=np.nan) for x in differences])
+
+
+def _corrected(rulings: Sequence[Ruling]) -> list[Ruling]:
+    """The rulings; those on the other side only before the correction are undecided, and come first."""
+    tested = [ruling for ruling in rulings if len(ruling.differences)]
+    corrected = holm(np.array([float(p_values(ruling.differences)) for ruling in tested]))
+    chance = {
+        id(ruling)
+        for ruling, p in zip(tested, corrected, strict=True)
+        if ruling.status == FAILS and p > LEVEL_OF_TEST
+    }
+    note = f", not significant among {len(tested)} comparisons"
+    undecided = [
+        ruling._replace(status=OPEN, words=ruling.words + note)
+        for ruling in tested
+        if id(ruling) in chance
+    ]
+    return undecided + [ruling for ruling in rulings if id(ruling) not in chance]
 
 
 def _detail(status: str, rulings: Sequence[Ruling]) -> str:
@@ -91,15 +152,31 @@ def _detail(status: str, rulings: Sequence[Ruling]) -> str:
     return "; ".join(telling[:4]) + more
 
 
-def _rulings(claim: Claim, results: Sequence[MethodResult]) -> Iterable[Ruling]:
-    for left in results:
-        if left.method != claim.method or not _matches(left.coords, claim.where):
-            continue
-        if claim.rule == "less":
-            for right in _rivals(claim, left, results):
-                yield compare(left, right, claim.metric)
-        else:
-            yield _against_value(left, claim)
+def _effects(tested: Sequence[Ruling]) -> Iterable[str]:
+    """Per rival the effect over all comparisons with it."""
+    groups: dict[str, list[np.ndarray]] = {}
+    for ruling in tested:
+        groups.setdefault(ruling.rival, []).append(ruling.differences)
+    for rival, differences in groups.items():
+        found = Effect.of(_stacked(differences))
+        where = f" in all {len(differences)} settings" if len(differences) > 1 else ""
+        low, high = found.interval
+        yield (
+            f"effect against {rival}{where}: {found.mean:.2f} ({low:.2f} to {high:.2f}), "
+            f"p = {found.p:.1g}, 80% power from {found.detectable:.2f}"
+        )
+
+
+def _comparisons(claim: Claim, results: Sequence[MethodResult]) -> Iterable[Ruling]:
+    for left in _subjects(claim, results):
+        for right in _rivals(claim, left, results):
+            yield compare(left, right, claim.metric)
+
+
+def _subjects(claim: Claim, results: Sequence[MethodResult]) -> list[MethodResult]:
+    return [
+        one for one in results if one.method == claim.method and _matches(one.coords, claim.where)
+    ]
 
 
 def _rivals(
@@ -118,7 +195,7 @@ def _matches(coords: Coords, where: Coords) -> bool:
 
 
 def compare(left: MethodResult, right: MethodResult, metric: str) -> Ruling:
-    """Whether left's metric is the smaller one."""
+    """Whether left's metric is the smaller one; not yet corrected for the number of comparisons."""
     place = _place(left.coords)
     if not (left.done and right.done):
         return Ruling(OPEN, f"{place}{left.label} against {right.label}: not finished")
@@ -128,53 +205,76 @@ def compare(left: MethodResult, right: MethodResult, metric: str) -> Ruling:
         if left.coords == right.coords
         else f"{right.label} ({_place(right.coords)[:-2]})"
     )
-    words = f"{place}{left.label} {_shown(metric, a)} against {other} {_shown(metric, b)} (n = {len(a)})"
-    if len(a) < LEAST:
+    n = int((~np.isnan(a)).sum())
+    words = f"{place}{left.label} {_shown(metric, a)} against {other} {_shown(metric, b)} (n = {n})"
+    if n < LEAST:
         return Ruling(OPEN, f"{words}, fewer than {LEAST} seeds")
-    low, high = difference(a, b)
-    level = LEVEL * max(abs(a.mean()), abs(b.mean()))
-    many = len(a) >= UNANIMOUS
-    if high < 0 or (many and (a < b).all()):
-        return Ruling(HOLDS, words)
-    if low > 0 or (many and (a > b).all()):
-        return Ruling(FAILS, words)
-    if metric not in STRICT and -level <= low and high <= level:
-        return Ruling(HOLDS, f"{words}, level")
-    return Ruling(OPEN, f"{words}, within the noise")
+    if metric in COUNTS:
+        a, b = np.minimum(a, left.censored), np.minimum(b, right.censored)
+    found = a - b
+    status, note = _status(found, max(abs(np.nanmean(a)), abs(np.nanmean(b))), metric)
+    return Ruling(status, words + note, right.label, found)
+
+
+def _status(found: np.ndarray, size: float, metric: str) -> tuple[str, str]:
+    """The verdict on these differences of two means, the larger of which is `size`, and a note on it."""
+    known = found[~np.isnan(found)]
+    if p_values(known) <= LEVEL_OF_TEST:
+        return (HOLDS if known.mean() < 0 else FAILS), ""
+    low, high = student_interval(known)
+    if metric not in STRICT and -LEVEL * size <= low and high <= LEVEL * size:
+        return HOLDS, ", level"
+    return OPEN, f", within the noise (80% power from {_amount(metric, detectable(known))})"
 
 
 def _paired(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The seeds that both have, where both have a number."""
+    """The seeds that both have; NaN in both where one has no number."""
     n = min(len(a), len(b))
     both = ~(np.isnan(a[:n]) | np.isnan(b[:n]))
-    return a[:n][both], b[:n][both]
+    return np.where(both, a[:n], np.nan), np.where(both, b[:n], np.nan)
 
 
-def _against_value(left: MethodResult, claim: Claim) -> Ruling:
-    place = _place(left.coords)
-    if not left.done:
-        return Ruling(OPEN, f"{place}{left.label}: not finished")
-    x = left.values(claim.metric)
-    words = f"{place}{left.label} {_shown(claim.metric, x)} (n = {len(x)})"
-    if len(x) < LEAST:
-        return Ruling(OPEN, f"{words}, fewer than {LEAST} seeds")
-    low, high = student_interval(x)
-    under, over = high < claim.value, low > claim.value
-    if claim.rule == "above":
-        under, over = over, under
-    return Ruling(HOLDS if under else FAILS if over else OPEN, words)
+def _against_value(claim: Claim, results: Sequence[MethodResult]) -> Iterable[Ruling]:
+    subjects = _subjects(claim, results)
+    split = any(splits(one.values(claim.metric)) for one in results if one.done)
+    for left in subjects:
+        place = _place(left.coords)
+        if not left.done:
+            yield Ruling(OPEN, f"{place}{left.label}: not finished")
+            continue
+        x = left.values(claim.metric)
+        x = x[~np.isnan(x)]
+        words = f"{place}{left.label} {_shown(claim.metric, x)}"
+        if len(x) < LEAST:
+            yield Ruling(OPEN, f"{words} (n = {len(x)}), fewer than {LEAST} seeds")
+            continue
+        low, high = mean_range(x, split)
+        least, most = mean_range(x, split, len(subjects))
+        under, over = (high < claim.value, least > claim.value)
+        if claim.rule == "above":
+            under, over = (low > claim.value, most < claim.value)
+        ends = " to ".join(_amount(claim.metric, float(end)) for end in (low, high))
+        status = HOLDS if under else FAILS if over else OPEN
+        yield Ruling(status, f"{words}, mean within {ends} (n = {len(x)})")
 
 
 def _shown(metric: str, x: np.ndarray) -> str:
-    """The mean, and the median in brackets, as text."""
+    """The mean, and the median in brackets, as text; of steps the median, and how many seeds get there."""
+    x = x[~np.isnan(x)]
     if not len(x):
         return "without a number"
-    middle, centre = float(np.mean(x)), float(np.median(x))
     if metric in COUNTS:
-        return f"{middle:.0f} {metric} (median {centre:.0f})"
-    if metric in ("end", "held-out error"):
-        return f"{100 * middle:.3g}% (median {100 * centre:.3g}%)"
-    return f"{middle:.3g} (median {centre:.3g})"
+        median = MedianSteps.of(x)
+        value = f"{median.value:.0f} {metric}" if np.isfinite(median.value) else "never"
+        return f"{value} (median, {median.reached} of {len(x)} seeds get there)"
+    return f"{_amount(metric, float(np.mean(x)))} (median {_amount(metric, float(np.median(x)))})"
+
+
+def _amount(metric: str, value: float) -> str:
+    """A value of the metric as text: errors in percent."""
+    if metric in COUNTS:
+        return f"{value:.0f} {metric}"
+    return f"{100 * value:.3g}%" if metric in ("end", "held-out error") else f"{value:.3g}"
 
 
 def _place(coords: Coords) -> str:

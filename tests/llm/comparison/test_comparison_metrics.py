@@ -56,9 +56,10 @@ def test_rollouts_to_a_threshold_by_hand(tmp_path: Path) -> None:
     # three seeds, one far out
     assert [v["status"] for v in verdicts[:2]] == ["undecided", "undecided"]
     assert len(verdicts) == 4
+    detail = verdicts[0]["detail"]
     assert (
-        "13 rollouts (median 13) against GRPO 31 rollouts (median 26) (n = 3)"
-        in verdicts[0]["detail"]
+        "13 rollouts (median, 3 of 3 seeds get there) against GRPO 26 rollouts (median, 2 of 3"
+        in detail
     )
     assert "40% (median 40%) against GRPO 53.3% (median 50%)" in verdicts[1]["detail"]
 

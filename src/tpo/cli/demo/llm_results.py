@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tpo.stats.verdicts import LEAST, OPEN
+from tpo.stats.significance import LEAST
+from tpo.stats.verdicts import OPEN
 
 if TYPE_CHECKING:
     from tpo.llm.comparison.plan import Plan

@@ -163,12 +163,11 @@ def verdicts(plan: Plan, metrics: Sequence[MethodMetrics]) -> list[dict[str, str
 
 
 def _outcome(plan: Plan, metrics: MethodMetrics) -> MethodResult:
-    """A seed that never reaches the threshold counts with the budget and one more rollout batch."""
+    """A seed that never reaches the threshold is compared with the budget and one more rollout batch."""
     recipe = plan.recipe
     never = (recipe.batches + 1) * recipe.prompts * recipe.group_size
     final = metrics.values.get("final sampled accuracy %", np.full(plan.seeds, np.nan))
-    reached = metrics.values[ROLLOUTS]
-    known = {ERROR: 1 - final / 100, ROLLOUTS: np.where(np.isinf(reached), never, reached)}
+    known = {ERROR: 1 - final / 100, ROLLOUTS: metrics.values[ROLLOUTS]}
     done = not np.isnan(final).any()
     method = metrics.method
-    return MethodResult({}, method.name, method.label, done, lambda metric: known[metric])
+    return MethodResult({}, method.name, method.label, done, lambda metric: known[metric], never)

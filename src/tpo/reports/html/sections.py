@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tpo.reports.html.elements import Html, element, joined
-from tpo.reports.html.tables import READING, numbers, scrolling
+from tpo.reports.html.tables import READING, failed, numbers, scrolling
 from tpo.reports.story import sentences
 from tpo.reports.wording import duration, share_done, value_text
 
@@ -85,6 +85,7 @@ def study_section(study: Mapping[str, Any], index: int) -> Html:
         _answer(study.get("answer") or ()),
         _verdicts(study.get("verdicts") or ()),
         element("div", class_="figure", data_figure=index),
+        failed(study),
         numbers(study),
         _details(study),
         _command(study),

@@ -7,7 +7,14 @@ from typing import Any
 
 from tpo.reports.html.elements import Html, element
 from tpo.reports.story import HELD_OUT
-from tpo.reports.wording import Column, columns, number
+from tpo.reports.wording import (
+    FAILURE_COLUMNS,
+    FAILURES,
+    Column,
+    columns,
+    failures_meaning,
+    number,
+)
 
 Row = Mapping[str, Any]
 
@@ -15,7 +22,7 @@ LONG = 20
 """A table with more rows is opened on demand."""
 AT_LAST = "final error %"
 """The published metric that is read at the last episode, and not over the last 100."""
-EXTRA = ("mean", "median", "IQM [95%]", "best", "seeds", "device")
+EXTRA = ("mean", "median", "IQM [95%]", "best", "seeds", "device", "median steps")
 """Columns on demand."""
 PUBLISHED = ("published", "metric", "verdict")
 """Columns about published numbers."""
@@ -25,17 +32,20 @@ TELLING = {"final accuracy %": "final accuracy %, greedy", HELD_OUT: "final accu
 READING = {
     "Final error": "the mean over a run's last 100 episodes (the last tenth of shorter runs), then over seeds. "
     "Claims, performance profiles, bars and dots use it too. In brackets: where the value of a repetition with "
-    "as many other seeds falls 19 times in 20 (bootstrap).",
-    "Published and ours": "the published metric and our value of it. It agrees if, as it was printed, it lies "
-    "within our brackets. Published final errors are read at the last episode.",
+    "as many other seeds falls, so wide that two equal experiments differ in at most 6% of simulations.",
+    "Published and ours": "the published metric and our value of it. It agrees if our whole bracket is within "
+    "3 points of it (steps: 25%). Ours is lower or higher if the bracket leaves it out. Else it is too noisy. "
+    "Published final errors are read at the last episode.",
     "Mean, median, IQM, best": "of the error in percent at the last episode, over seeds. IQM is the "
     "interquartile mean, with its 95% bootstrap interval. Best is the lowest point of the mean curve.",
-    "Solved": "seeds whose error at the last episode is below the threshold. Steps: the first episode at which "
-    "the mean over seeds is below it.",
+    "Solved": "seeds whose error at the last episode is below the threshold. Failed: those above 90%. Steps: "
+    "the first episode at which the mean over seeds is below the threshold, and the same of the median seed.",
     "Accuracy": "of language models, on held-out prompts: the interquartile mean over seeds, with its 95% "
     "bootstrap interval. A seed that never reaches a level is left out of the rollouts to that level.",
-    "Claims": "compared in pairs over seeds. A claim holds, or does not hold, if the 95% interval of the mean "
-    "difference excludes zero, or if all of six or more seeds agree. Else it is undecided.",
+    "Claims": "compared in pairs over seeds. A claim holds if each of its comparisons is significant at 95%. "
+    "It does not hold if one is significant the other way, corrected for their number (Holm), or all with one "
+    "rival together. Else it is undecided. Effect: the mean difference in units of the root mean square "
+    "difference, -1 to 1. 80% power: the effect, or difference, that so many seeds find 8 times in 10.",
     "Bands": "the standard error of the mean over seeds.",
     "Performance profile": "the share of runs with a final error of at most τ; all settings weigh equally. "
     "Higher, and further left, is better.",
@@ -60,6 +70,20 @@ def numbers(study: Mapping[str, Any]) -> Html | None:
         element("p", element("a", "What the columns mean", href="#reading"), class_="small"),
         class_="numbers-box",
         open="" if len(records) <= LONG else None,
+    )
+
+
+def failed(study: Mapping[str, Any]) -> Html | None:
+    """Typical seeds and complete failures, on demand; nothing where seeds do not split."""
+    rows = study.get("failures") or []
+    if not rows:
+        return None
+    return element(
+        "details",
+        element("summary", FAILURES),
+        _table(study, rows, FAILURE_COLUMNS),
+        element("p", failures_meaning(rows), class_="small"),
+        class_="numbers-box",
     )
 
 

@@ -2,15 +2,19 @@
 
 A placeholder is `{{kind argument; argument; ...}}`:
 
-    {{agree}} {{lower}} {{higher}} {{run}}        published numbers by verdict, and how many were run
+    {{agree}} {{lower}} {{higher}} {{noisy}} {{run}}  published numbers by verdict, and how many were run
     {{claims holds}}                              claims with this status
     {{lab STUDY; H=10, matching=prompt; METHOD}}  our value of the published metric, with its interval
     {{end STUDY; V=2; METHOD}}                    the mean final error
     {{seeds STUDY; V=2; METHOD}}
+    {{failed STUDY; METHOD}}                      `2 of 80`: runs that failed completely
+    {{fisher STUDY; METHOD}}                      p of as many failures as the first method has
+    {{medians STUDY; METHOD}}                     `3 of 4`: in how many settings its median is lower
     {{final NAME; tpo:epochs=4; METRIC}}          a comparison: the mean over seeds, one decimal
     {{gap NAME; tpo:epochs=4; grpo; METRIC}}      the difference of two settings, with its interval
     {{pairs}}                                     a table of the planned comparisons, best TPO beside best GRPO
     {{significant}}                               in how many of these the difference in accuracy excludes 0
+    {{history}}                                   a table of the claims whose verdict changed
 
 METRIC is "final sampled accuracy %" where it is left out. An empty point of the grid is `-`.
 """
@@ -23,26 +27,19 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tpo.reports.markdown import report_page
+from tpo.reports.markdown.claims_history import Entry, changes
 from tpo.reports.markdown.headline import SAMPLED, Pair, Summary, by_metric
 from tpo.reports.markdown.sections import NOT_RUN, Section, at
 from tpo.reports.markdown.study_page import counts
-from tpo.reports.tables import AGREES, HIGHER, LOWER
 from tpo.reports.wording import number
+from tpo.stats.repetition import AGREES, HIGHER, LOWER, NOISY
 
+Kind = Callable[..., str]
 _PLACEHOLDER = re.compile(r"\{\{(\w+) ?([^{}]*)\}\}")
 
 
-def page(
-    template: str,
-    found: Sequence[Section],
-    compared: Mapping[str, Summary],
-    titles: Mapping[str, str],
-) -> str:
-    """The template with its numbers; a placeholder without evidence is an error that names it.
-
-    titles: of the planned comparisons, by name, in order.
-    """
-    kinds = {**_of_studies(found), **_of_comparisons(compared, titles)}
+def page(template: str, kinds: Mapping[str, Kind]) -> str:
+    """The template with its numbers; a placeholder without evidence is an error that names it."""
 
     def value(match: re.Match[str]) -> str:
         try:
@@ -53,7 +50,31 @@ def page(
     return _PLACEHOLDER.sub(value, template)
 
 
-def _of_studies(found: Sequence[Section]) -> dict[str, Callable[..., str]]:
+def placeholders(
+    found: Sequence[Section],
+    compared: Mapping[str, Summary],
+    titles: Mapping[str, str],
+    history: Sequence[Entry],
+) -> dict[str, Kind]:
+    """What each kind of placeholder says; titles: of the planned comparisons, by name, in order."""
+    shown = {"history": lambda: _history(history)}
+    return {**_of_studies(found), **_of_comparisons(compared, titles), **shown}
+
+
+def _history(history: Sequence[Entry]) -> str:
+    """A row per claim whose verdict changed, the latest change first."""
+    lines = [
+        [
+            f"[{report_page.text(new.study)}](studies/{new.study}.md)",
+            *map(report_page.text, (new.claim, old.verdict, new.verdict, new.rules, new.date)),
+        ]
+        for old, new in reversed(changes(history))
+    ]
+    heads = ["study", "claim", "before", "now", "rules", "date"]
+    return report_page.raw_grid(heads, lines, [False] * 4 + [True] * 2) if lines else "None so far."
+
+
+def _of_studies(found: Sequence[Section]) -> dict[str, Kind]:
     """The placeholders on studies."""
     known = {one["name"]: one for one in found}
     total = sum((counts(one) for one in found), Counter())
@@ -71,22 +92,27 @@ def _of_studies(found: Sequence[Section]) -> dict[str, Callable[..., str]]:
         unit = "%" if "%" in one["metric"].split() else ""
         return f"{number(one['ours'])}{unit} ({number(one['low'])} to {number(one['high'])})"
 
+    def failures(study: str, method: str) -> Mapping[str, Any]:
+        return next(row for row in known[study]["failures"] if row["method"] == method)
+
     return {
         "agree": lambda: str(total[AGREES]),
         "lower": lambda: str(total[LOWER]),
         "higher": lambda: str(total[HIGHER]),
+        "noisy": lambda: str(total[NOISY]),
         "run": lambda: str(total.total() - total[NOT_RUN]),
         "claims": lambda status: str(statuses[status]),
         "lab": with_interval,
         "end": lambda *place: f"{number(row(*place)['mean'])}%",
         "solved": lambda *place: f"{row(*place)['solved']} of {row(*place)['n']}",
         "seeds": lambda *place: str(row(*place)["n"]),
+        "failed": lambda *place: f"{failures(*place)['failed']} of {failures(*place)['runs']}",
+        "fisher": lambda *place: f"{failures(*place)['p']:.0e}".replace("e-0", "e-"),
+        "medians": lambda *place: str(failures(*place)["lower"]),
     }
 
 
-def _of_comparisons(
-    compared: Mapping[str, Summary], titles: Mapping[str, str]
-) -> dict[str, Callable[..., str]]:
+def _of_comparisons(compared: Mapping[str, Summary], titles: Mapping[str, str]) -> dict[str, Kind]:
     """The placeholders on comparisons of language models."""
 
     def final(name: str, method: str, metric: str = SAMPLED) -> str:

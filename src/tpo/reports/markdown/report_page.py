@@ -6,7 +6,17 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tpo.reports.page_data import plain
-from tpo.reports.wording import columns, duration, meanings, share_done, value_text
+from tpo.reports.wording import (
+    FAILURE_COLUMNS,
+    FAILURES,
+    Column,
+    columns,
+    duration,
+    failures_meaning,
+    meanings,
+    share_done,
+    value_text,
+)
 
 SIGNS = {"holds": "✓", "does not hold": "✗", "undecided": "?"}
 
@@ -45,6 +55,7 @@ def study(found: Mapping[str, Any], explained: bool = True) -> str:
         f"![{text(found.get('title'))}]({found['figure']})" if found.get("figure") else "",
         "\n".join(map(verdict, found.get("verdicts") or ())),
         table(rows),
+        failed(found),
         legend(meanings(rows)) if explained else "",
         str(found.get("notes") or ""),
         facts("Settings", found.get("settings") or {}),
@@ -61,15 +72,24 @@ def verdict(found: Mapping[str, Any]) -> str:
     return f"- {SIGNS.get(status, '?')} {words.strip()}"
 
 
-def table(rows: Sequence[Mapping[str, Any]]) -> str:
-    """The rows under the headings of `wording.columns`."""
+def table(rows: Sequence[Mapping[str, Any]], shown: Sequence[Column] = ()) -> str:
+    """The rows in these columns, those of `wording.columns` where none are given."""
     if not rows:
         return ""
-    shown = columns(rows)
+    shown = shown or columns(rows)
     heads = [c.title for c in shown]
     return grid(
         heads, [[c.text(row) for c in shown] for row in rows], [bool(c.kind) for c in shown]
     )
+
+
+def failed(found: Mapping[str, Any], level: str = "###") -> str:
+    """The table of typical seeds and complete failures, under its heading; empty for a study without."""
+    rows = found.get("failures") or []
+    if not rows:
+        return ""
+    shown = table(rows, FAILURE_COLUMNS)
+    return f"{level} {FAILURES}\n\n{shown}\n\n{text(failures_meaning(rows))}"
 
 
 def legend(meanings: Mapping[str, str]) -> str:

@@ -12,15 +12,16 @@ from tpo.reports.markdown import report_page
 from tpo.reports.markdown.notes import Group
 from tpo.reports.markdown.sections import NOT_RUN, Section
 from tpo.reports.page_data import plain
-from tpo.reports.tables import AGREES, HIGHER, LOWER
 from tpo.reports.wording import MEANINGS, duration, share_done
-from tpo.stats.verdicts import LEAST
+from tpo.stats.repetition import AGREES, HIGHER, LOWER, NOISY
+from tpo.stats.significance import LEAST
 
-VERDICTS = (AGREES, LOWER, HIGHER)
+VERDICTS = (AGREES, LOWER, HIGHER, NOISY)
 SAID = {
     AGREES: "agree",
     LOWER: "where ours is lower",
     HIGHER: "where ours is higher",
+    NOISY: "too noisy to tell",
     NOT_RUN: "not run",
 }
 CLAIMS = {"holds": "hold", "does not hold": "do not hold", "undecided": "undecided"}
@@ -34,10 +35,34 @@ every number, and the command that repeats its runs."""
 READING = """\
 ## How to read the tables
 
-A claim holds (✓) if Student's 95% interval of the difference, paired over seeds, lies on the claimed side of
-zero, or if all of six or more seeds do. It does not hold (✗) if they lie on the other side. Otherwise it is
-undecided (?). Two means are level if the interval lies within a twentieth of the larger mean. Level methods may
-share the lowest error. Where there are many settings, a claim needs all of them.
+**Published numbers.** The published number is a mean over seeds, as ours is. So it is compared with the
+range in which a repetition of our runs would fall, which the brackets show. It *agrees* if the whole range
+is within 3 points of it, or within 25% for steps; these margins were fixed beforehand. That includes a
+range that leaves it out by less than the margin: such a difference is significant, and too small to matter.
+Otherwise *ours is lower* or *higher* if the range leaves it out. Otherwise it is *too noisy*: with so few
+seeds both are possible.
+
+**Claims.** Comparisons are paired over seeds. One is significant if Student's p is at most 5%, or if all of
+six or more seeds are on one side. A claim holds (✓) if every comparison that it is about is significant. It
+does not hold (✗) if one is significant the other way, corrected for their number (Holm), or if all
+comparisons with one rival together are. Otherwise it is undecided (?). Two means are level if the 95%
+interval of their difference lies within a twentieth of the larger mean. Level methods may share the lowest
+error. Steps are compared up to the end of the run: a seed that does not get there counts as one step more.
+A claim about a fixed number holds if the range of the mean lies on its side.
+
+**Effect and power.** The effect is the mean difference over all settings, in units of the root mean square
+difference, from -1 to 1; its p is that of all comparisons with a rival together. "80% power from" is the
+effect, or the difference, that so many seeds find 8 times in 10.
+
+**How often verdicts are wrong.** Without any difference at most 6% are: single comparisons, claims about 32
+comparisons, and published numbers; 3, 5, 10 and 20 seeds; normal seeds, exponential ones, and seeds of
+which some fail completely. A test repeats these simulations. `python tools/verdict_rates.py` prints them,
+with the power. With heavy tails (log-normal seeds) up to 9% of published numbers differ.
+
+**Seeds that fail completely.** Where some seeds of a study end above 90% and others below 10%, a sample can
+miss either kind. Then the range is that of Fisher's exact test, or of Clopper and Pearson for a fixed
+number. It is wide: 20 seeds that all fail do not exclude 4 of 20 that succeed. The page of such a study
+shows failures and the median seed side by side.
 
 The columns of a table of learning curves:"""
 
@@ -63,6 +88,7 @@ def page(found: Section) -> str:
         published(found),
         "\n".join(map(verdict, shown["verdicts"])),
         f"![{title}]({figure})" if figure else "",
+        report_page.failed(shown, "##"),
         *_numbers(shown["table"]["rows"]),
         f"## Notes\n\n{shown['notes']}" if shown["notes"] else "",
         "## Setting",
@@ -132,8 +158,8 @@ def tally(found: Sequence[Section]) -> str:
     by_status = ", ".join(f"{claims[status]} {words}" for status, words in CLAIMS.items())
     return (
         f"**{total} published numbers.** {compared} have been run: {count[AGREES]} agree, "
-        f"ours is lower for {count[LOWER]} and higher for {count[HIGHER]}. {total - compared} have not "
-        f"been run, or with fewer than {LEAST} seeds. "
+        f"ours is lower for {count[LOWER]} and higher for {count[HIGHER]}, {count[NOISY]} are too noisy to "
+        f"tell. {total - compared} have not been run, or with fewer than {LEAST} seeds. "
         f"**{sum(claims.values())} claims** were tested in these studies: {by_status}."
     )
 
