@@ -13,7 +13,11 @@ import pytest
 from tpo.llm.rewards.pool import Scoring
 from tpo.llm.rewards.sandbox import DEFAULT, Sandbox
 
-pytestmark = pytest.mark.filterwarnings("ignore:a completion could not be scored:RuntimeWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:a completion could not be scored:RuntimeWarning"),
+    pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning"),
+    pytest.mark.skipif(sys.platform != "linux", reason="reads /proc"),
+]
 
 HOSTILE = """
 import os, subprocess, sys, time
@@ -99,26 +103,57 @@ def test_nothing_that_a_scorer_starts_outlives_its_time_limit(
     late = scoring(timeout=1.0)
     assert late(["hang", "a"], answer=["a"] * 2) == [None, 1.0]
     assert late.failures.counts == {"hung": 1}
-    assert [pid for pid in _pids(tmp_path, 2) if _is_alive(pid)] == []
+    assert _alive_after(0, _pids(tmp_path, 2)) == []
+
+
+TRAINER = """
+import os, time
+from tpo.llm.rewards.pool import Scoring
+scoring = Scoring({"name": "hostile:score"}, timeout=600, workers=1)
+scoring(["a"], answer=["a"])
+if os.fork() == 0:
+    time.sleep(600)
+scoring(["hang"], answer=["a"])
+"""
 
 
 def test_a_trainer_that_is_killed_leaves_no_worker(
     scoring: Callable[..., Scoring], tmp_path: Path
 ) -> None:
-    code = (
-        "from tpo.llm.rewards.pool import Scoring\n"
-        "Scoring({'name': 'hostile:score'}, timeout=600)(['hang'], answer=['a'])"
-    )
-    trainer = subprocess.Popen([sys.executable, "-c", code])
-    pids = _pids(tmp_path, 2)
-    workers = _descendants(trainer.pid)
-    assert {*pids} < {*workers}
+    """Not even if a fork of it, such as one that loads data, lives on and holds its pipes open."""
+    trainer = subprocess.Popen([sys.executable, "-c", TRAINER])
+    started = _pids(tmp_path, 2)
+    (fork,) = [pid for pid in _descendants(trainer.pid) if _command(pid) == _command(trainer.pid)]
+    workers = [pid for pid in _descendants(trainer.pid) if pid != fork]
+    assert {*started} < {*workers}
     trainer.kill()
     trainer.wait()
-    deadline = time.monotonic() + 20
-    while any(map(_is_alive, workers)) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert [pid for pid in workers if _is_alive(pid)] == []
+    try:
+        assert _alive_after(20, workers) == []
+    finally:
+        os.kill(fork, signal.SIGKILL)
+
+
+def test_a_worker_whose_supervisor_is_killed_ends(scoring: Callable[..., Scoring]) -> None:
+    one = scoring()
+    assert one(["a"], answer=["a"]) == [1.0]
+    supervisor, worker = _supervisor_and_worker()
+    os.kill(supervisor, signal.SIGKILL)
+    assert _alive_after(20, [worker]) == []
+    assert one(["a", "a"], answer=["a"] * 2) == [None, 1.0]
+
+
+def test_a_fork_of_the_trainer_ends_no_worker(scoring: Callable[..., Scoring]) -> None:
+    one = scoring()
+    assert one(["a"], answer=["a"]) == [1.0]
+    before = _supervisor_and_worker()
+    fork = os.fork()
+    if fork == 0:
+        one.close()
+        os._exit(0)
+    os.waitpid(fork, 0)
+    assert one(["a"], answer=["a"]) == [1.0]
+    assert _supervisor_and_worker() == before
 
 
 def test_rows_reach_the_scorer_alone(scoring: Callable[..., Scoring]) -> None:
@@ -143,7 +178,7 @@ def test_messages_are_bounded(scoring: Callable[..., Scoring]) -> None:
 
 
 def test_memory_and_cpu_time_are_limited(scoring: Callable[..., Scoring]) -> None:
-    one = scoring(sandbox=Sandbox(scorer_memory=0.5, scorer_cpu=1.0))
+    one = scoring(sandbox=Sandbox(scorer_memory=0.5, scorer_cpu=0.2))
     assert one(["memory", "a"], answer=["a"] * 2) == [None, 1.0]
     assert one.failures.first["raised"].endswith("needs more than 0.5 GiB, its scorer_memory")
     one.failures.first.clear()
@@ -157,6 +192,14 @@ def test_a_file_in_the_current_folder_replaces_no_library(
     for name in ("json", "numpy", "tpo"):
         (tmp_path / f"{name}.py").write_text("raise SystemExit('imported from the current folder')")
     assert scoring()(["a"], answer=["a"]) == [1.0]
+
+
+def test_the_signal_that_ended_a_worker_is_named(scoring: Callable[..., Scoring]) -> None:
+    one = scoring()
+    assert one(["a"], answer=["a"]) == [1.0]
+    os.kill(_supervisor_and_worker()[1], signal.SIGSEGV)
+    assert one(["a", "a"], answer=["a"] * 2) == [None, 1.0]
+    assert one.failures.first["raised"] == "the scorer ended its process (signal 11)"
 
 
 def _pids(folder: Path, count: int) -> list[int]:
@@ -182,14 +225,19 @@ def _is_alive(pid: int) -> bool:
     return state != "Z"
 
 
-def test_the_signal_that_ended_a_worker_is_named(scoring: Callable[..., Scoring]) -> None:
-    one = scoring()
-    assert one(["a"], answer=["a"]) == [1.0]
+def _alive_after(seconds: float, pids: list[int]) -> list[int]:
+    """Those that still live when the time is up, or none as soon as none does."""
+    deadline = time.monotonic() + seconds
+    while any(map(_is_alive, pids)) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return [pid for pid in pids if _is_alive(pid)]
+
+
+def _supervisor_and_worker() -> tuple[int, int]:
+    """The processes of the only worker that this process has started."""
     (supervisor,) = [pid for pid in _descendants(os.getpid()) if "supervisor.py" in _command(pid)]
     (worker,) = _descendants(supervisor)
-    os.kill(worker, signal.SIGSEGV)
-    assert one(["a", "a"], answer=["a"] * 2) == [None, 1.0]
-    assert one.failures.first["raised"] == "the scorer ended its process (signal 11)"
+    return supervisor, worker
 
 
 def _command(pid: int) -> str:
