@@ -50,6 +50,8 @@ def flood():
 def fork():
     if os.fork() == 0:
         os.close(2)  # what it says is of no interest
+        raise ValueError("answered by a fork")
+    time.sleep(0.3)
 
 def burn():
     while True:
@@ -68,7 +70,7 @@ def fail(error):
 
 ACTS = {
     "hang": hang, "forge": forge, "flood": flood, "fork": fork, "burn": burn,
-    "child": lambda: start("head", "-n", "1"),
+    "child": lambda: start("sh", "-c", "for n in $(seq 0 40); do cat <&$n & done", close_fds=False),
     "read": lambda: fail(ValueError(repr(sys.stdin.read()))),
     "long": lambda: fail(Long()),
     "mute": lambda: fail(Mute()),
@@ -159,8 +161,8 @@ def test_a_fork_of_the_trainer_ends_no_worker(scoring: Callable[..., Scoring]) -
 def test_rows_reach_the_scorer_alone(scoring: Callable[..., Scoring]) -> None:
     """Children and forks read no row; answers that code in the worker writes are not taken for its score."""
     one = scoring()
-    acts = ["child", "a", "fork", "a", "forge", "a", "read", "a"]
-    assert one(acts, answer=["a"] * 8) == [0.0, 1.0, 0.0, 1.0, 0.0, 1.0, None, 1.0]
+    acts = ["child", "a", "a", "fork", "a", "a", "forge", "a", "read", "a"]
+    assert one(acts, answer=["a"] * 10) == [0, 1, 1, 0, 1, 1, 0, 1, None, 1]
     assert one.failures.first == {"raised": "ValueError: ''"}
 
 
@@ -168,7 +170,9 @@ def test_messages_are_bounded(scoring: Callable[..., Scoring]) -> None:
     one = scoring()
     assert one(["long", "a"], answer=["a"] * 2) == [None, 1.0]
     assert one.failures.first["raised"] == ("Long: " + "x" * 1000)[:1000]
+    one.failures.first.clear()
     assert one(["flood", "a"], answer=["a"] * 2) == [None, 1.0]
+    assert one.failures.first["raised"] == "the scorer wrote to the channel of its worker"
     one.failures.first.clear()
     assert one(["mute", "a"], answer=["a"] * 2) == [None, 1.0]
     assert one.failures.first["raised"] == "Mute: its text raises Mute"
