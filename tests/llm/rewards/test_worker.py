@@ -53,6 +53,17 @@ def fork():
         raise ValueError("answered by a fork")
     time.sleep(0.3)
 
+READER = '''
+import contextlib, socket
+for number in range(3, 64):
+    with contextlib.suppress(OSError):
+        socket.socket(fileno=number).recv(99)
+'''
+
+def child():
+    start(sys.executable, "-I", "-S", "-c", READER, close_fds=False)
+    time.sleep(0.5)
+
 def burn():
     while True:
         pass
@@ -70,7 +81,7 @@ def fail(error):
 
 ACTS = {
     "hang": hang, "forge": forge, "flood": flood, "fork": fork, "burn": burn,
-    "child": lambda: start("sh", "-c", "for n in $(seq 0 40); do cat <&$n & done", close_fds=False),
+    "child": child,
     "read": lambda: fail(ValueError(repr(sys.stdin.read()))),
     "long": lambda: fail(Long()),
     "mute": lambda: fail(Mute()),
@@ -102,10 +113,19 @@ def scoring(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callabl
 def test_nothing_that_a_scorer_starts_outlives_its_time_limit(
     scoring: Callable[..., Scoring], tmp_path: Path
 ) -> None:
-    late = scoring(timeout=1.0)
-    assert late(["hang", "a"], answer=["a"] * 2) == [None, 1.0]
-    assert late.failures.counts == {"hung": 1}
-    assert _alive_after(0, _pids(tmp_path, 2)) == []
+    """Not even if a fork of the trainer holds its pipes open."""
+    late = scoring(timeout=2.0)
+    assert late(["a"], answer=["a"]) == [1.0]
+    fork = os.fork()
+    if fork == 0:
+        time.sleep(600)
+    try:
+        assert late(["hang", "a"], answer=["a"] * 2) == [None, 1.0]
+        assert late.failures.counts == {"hung": 1}
+        assert _alive_after(0, _pids(tmp_path, 2)) == []
+    finally:
+        os.kill(fork, signal.SIGKILL)
+        os.waitpid(fork, 0)
 
 
 TRAINER = """
