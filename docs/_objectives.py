@@ -145,7 +145,7 @@ def options(found: Entry) -> list[str]:
     """The options with their published values."""
     made = found.make(**found.options)
     listed = [
-        f"- ``{f.name}={getattr(made, f.name)!r}``: {f.metadata['accepts']}"
+        f"- ``{f.name}={getattr(made, f.name)!r}``: {f.metadata['kind'].accepts}"
         for f in fields(found.make)
         if f.metadata
     ]

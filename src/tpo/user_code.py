@@ -190,5 +190,5 @@ def _run(module: ModuleType, path: Path) -> None:
         raise ModuleNotFoundError(
             f"{path.name} imports {error.name}, which is not installed", name=error.name
         ) from None
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise ValueError(f"{place(error) or path}: {type(error).__name__}: {error}") from error

@@ -162,9 +162,9 @@ def test_mistakes_are_named_before_torch_is_imported(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     cases = [
         (["--scale", "full"], "--scale is 'full'; with --llm it is one of smoke, quick"),
-        (["--seed-offset", "-1"], "--seed-offset is -1, expected 0 or more"),
-        (["--seeds", "0"], "seeds is 0, expected 1"),
-        (["--out", str(tmp_path / "file")], "is a file: give a folder"),
+        (["--seed-offset", "-1"], "--seed-offset is '-1', expected a whole number from 0"),
+        (["--seeds", "0"], "--seeds is '0', expected a whole number from 1"),
+        (["--out", str(tmp_path / "file")], "not at or below a file"),
     ]
     code = (
         "import sys, json; sys.modules['torch'] = None\nfrom tpo.cli import main\n"

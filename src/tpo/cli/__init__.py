@@ -21,6 +21,8 @@ from tpo.cli import (
     train,
     verl,
 )
+from tpo.cli.flags.parser import Parser, reads
+from tpo.options import one_of
 from tpo.version import __version__
 
 COMMANDS = (demo, studies, run, compare, report, evidence, train, verl, bench, doctor)
@@ -28,7 +30,7 @@ COMMANDS = (demo, studies, run, compare, report, evidence, train, verl, bench, d
 
 def parser() -> argparse.ArgumentParser:
     """The parser of all commands."""
-    top = argparse.ArgumentParser(
+    top = Parser(
         prog="tpo",
         description="Target policy optimization (TPO) and the other objectives of group-based RL: "
         "train language models, run the studies of the TPO paper, compare objectives.",
@@ -37,6 +39,7 @@ def parser() -> argparse.ArgumentParser:
     top.add_argument(
         "--print-completion",
         action=completion.PrintCompletion,
+        type=reads(one_of(*completion.SHELLS)),
         choices=completion.SHELLS,
         metavar="SHELL",
         help=f"print a completion script for {', '.join(completion.SHELLS)}, such as: "

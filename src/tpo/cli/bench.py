@@ -11,6 +11,8 @@ from importlib import import_module
 from typing import Any
 
 from tpo.cli.doctor import installed
+from tpo.cli.flags.parser import reads
+from tpo.options import one_of
 from tpo.version import __version__
 
 SUITES = {
@@ -31,7 +33,10 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "baseline in the same run, and with their ratio: below 1, tpo needs less.",
     )
     command.add_argument(
-        "suite", nargs="*", help=f"suites to run: {', '.join(SUITES)} (default all)"
+        "suite",
+        nargs="*",
+        type=reads(one_of(*SUITES)),
+        help=f"suites to run: {', '.join(SUITES)} (default all)",
     )
     command.add_argument(
         "--json", action="store_true", help="print JSON, with versions and machine"
@@ -41,9 +46,6 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 def main(args: argparse.Namespace) -> int:
     """Measure and print a row per comparison; the exit status is 1 if nothing could be measured."""
-    for suite in args.suite:
-        if suite not in SUITES:
-            raise ValueError(f"unknown suite {suite!r}. Valid names: {', '.join(SUITES)}")
     rows = [row for suite in args.suite or SUITES for row in measured(suite)]
     if not rows:
         return 1

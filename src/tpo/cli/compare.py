@@ -5,7 +5,10 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from tpo.cli.flags.kinds import METHODS, OUT_FOLDER, SCALE
+from tpo.cli.flags.parser import reads
 from tpo.cli.lab import outputs
+from tpo.options import COUNT
 
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -13,13 +16,22 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     command = commands.add_parser(
         "compare", help="rank every objective that fits the terminal-reward task"
     )
-    command.add_argument("--scale", default="quick", help="smoke, quick or full (default quick)")
-    command.add_argument("--seeds", type=int, help="number of seeds (default: the scale's)")
     command.add_argument(
-        "--methods", help="comma-separated objectives, or FILE.py:CLASS (default: all that fit)"
+        "--scale", type=reads(SCALE), default="quick", help="smoke, quick or full (default quick)"
     )
     command.add_argument(
-        "--out", metavar="DIR", help="folder of results (default results/compare-SCALE)"
+        "--seeds", type=reads(COUNT), help="number of seeds (default: the scale's)"
+    )
+    command.add_argument(
+        "--methods",
+        type=reads(METHODS),
+        help="comma-separated objectives, or FILE.py:CLASS (default: all that fit)",
+    )
+    command.add_argument(
+        "--out",
+        type=reads(OUT_FOLDER),
+        metavar="DIR",
+        help="folder of results (default results/compare-SCALE)",
     )
     outputs.add_output_flags(command)
     command.set_defaults(run=main)
@@ -30,11 +42,14 @@ def main(args: argparse.Namespace) -> int:
     outputs.check(args)
     from tpo.cli.run_study import run
     from tpo.lab import studies
-    from tpo.lab.execution.runner import Request, plan
     from tpo.lab.studies.method_specs import unfitting_reasons
+    from tpo.lab.studies.request_checks import check_request
 
     study = studies.get_study("compare")
     methods = tuple(args.methods.split(",")) if args.methods else ()
+    check_request(study, args.scale, args.seeds, methods)
+    from tpo.lab.execution.runner import Request, plan  # with JAX
+
     request = Request(study, args.scale, args.seeds, methods)
     plan(request)
     status = run([request], Path(args.out or f"results/compare-{args.scale}"), args)

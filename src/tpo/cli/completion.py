@@ -45,6 +45,7 @@ def _add_names(top: argparse.ArgumentParser) -> None:
         ("run", "study"): [*list_studies(), "all"],
         ("studies", "study"): list_studies(),
         ("run", "task"): TASKS,
+        ("run", "match"): ("prompts", "interactions"),
         ("train", "objective"): tpo.list_objectives(),
         **{(command, "scale"): SCALES for command in ("run", "compare", "demo")},
     }

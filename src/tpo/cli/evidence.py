@@ -6,6 +6,9 @@ import argparse
 import sys
 from pathlib import Path
 
+from tpo.cli.flags.kinds import FOLDER, OUT_FOLDER
+from tpo.cli.flags.parser import reads
+
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """`tpo evidence`"""
@@ -21,11 +24,16 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     command.add_argument(
         "folders",
         nargs="*",
+        type=reads(FOLDER),
         metavar="DIR",
         help="folder that `tpo run` or `tpo train --compare` wrote",
     )
     command.add_argument(
-        "--docs", default="docs", metavar="DOCS", help="the documentation folder (default docs)"
+        "--docs",
+        type=reads(OUT_FOLDER),
+        default="docs",
+        metavar="DOCS",
+        help="the documentation folder (default docs)",
     )
     command.add_argument(
         "--check",

@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from tpo import reports
+from tpo.cli.flags.kinds import OUT_FILE, RESULTS
+from tpo.cli.flags.parser import reads
 from tpo.cli.lab.outputs import add_output_flags, check, emit, is_quiet
 
 
@@ -19,11 +21,17 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     command.add_argument(
         "folders",
         nargs="*",
+        type=reads(RESULTS),
         metavar="DIR",
         help="folder that `tpo run --out DIR` or `tpo train --compare` wrote; docs/evidence; or a file of "
         "docs/evidence/llm",
     )
-    command.add_argument("--out", metavar="FILE", help="the HTML file (default DIR/report.html)")
+    command.add_argument(
+        "--out",
+        type=reads(OUT_FILE),
+        metavar="FILE",
+        help="the HTML file (default DIR/report.html)",
+    )
     command.add_argument("--open", action="store_true", help="open the report in the browser")
     command.add_argument(
         "--playground", action="store_true", help="only the playground, which needs no runs"

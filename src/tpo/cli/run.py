@@ -7,10 +7,13 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tpo.cli.flags.kinds import ADDRESS, AXIS, METHODS, OUT_FOLDER, SERVICE
+from tpo.cli.flags.parser import reads
 from tpo.cli.lab import outputs
-from tpo.cli.lab.cells import TASKS, cells_of, command_of, settings_of
+from tpo.cli.lab.cells import CELL_OPTIONS, TASKS, cells_of, command_of, settings_of
 from tpo.cli.lab.display import run_all, show
-from tpo.cli.lab.logs import opened
+from tpo.cli.lab.logs import check_service, opened
+from tpo.options import COUNT, NAME, NONNEGATIVE, WHOLE, one_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -30,6 +33,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     outputs.add_output_flags(command)
     command.add_argument(
         "--log",
+        type=reads(SERVICE),
         metavar="SERVICE",
         help="log the curves of a run without a study: tensorboard, wandb or wandb:PROJECT",
     )
@@ -39,23 +43,32 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 def _add_study_flags(command: argparse.ArgumentParser) -> None:
     """What to run: a study, its methods and seeds."""
     command.add_argument(
-        "study", nargs="?", help="a study by name (`tpo studies`), FILE.py:NAME, or all"
+        "study",
+        nargs="?",
+        type=reads(NAME),
+        help="a study by name (`tpo studies`), FILE.py:NAME, or all",
     )
     command.add_argument(
         "--methods",
+        type=reads(METHODS),
         help="comma-separated NAME[:option=value] or FILE.py:CLASS[:option=value] "
         "(default: the study's, or tpo)",
     )
-    command.add_argument("--scale", help="of a study: smoke, quick or full (default quick)")
+    command.add_argument(
+        "--scale", type=reads(NAME), help="of a study: smoke, quick or full (default quick)"
+    )
     command.add_argument(
         "--only",
         action="append",
+        type=reads(AXIS),
         metavar="KEY=VALUES",
         help="a part of the study's grid, such as H=7 or K=4,8",
     )
-    command.add_argument("--seeds", type=int, help="number of seeds (default: the study's, or 1)")
     command.add_argument(
-        "--seed-offset", type=int, default=0, metavar="N", help="first seed (default 0)"
+        "--seeds", type=reads(COUNT), help="number of seeds (default: the study's, or 1)"
+    )
+    command.add_argument(
+        "--seed-offset", type=reads(WHOLE), default=0, metavar="N", help="first seed (default 0)"
     )
 
 
@@ -63,52 +76,43 @@ def _add_cell_flags(command: argparse.ArgumentParser) -> None:
     """A run without a study: its task and training."""
     command.add_argument(
         "--task",
+        type=reads(NAME),
         metavar="TASK",
         help=f"task of a run without a study: {', '.join(TASKS)}, or FILE.py:CLASS[:option=value] "
         "(default sequences)",
     )
-    command.add_argument("--horizon", type=int, default=10, metavar="H", help="tokens to produce")
-    command.add_argument("--vocab", type=int, default=2, metavar="V")
-    command.add_argument("--target", default="reverse_copy", help="copy, flip, reverse_copy, ...")
-    command.add_argument("--reward", default="terminal", help="bag, sequential or terminal")
-    command.add_argument("--arms", type=int, default=10, help="arms of the bandit")
-    command.add_argument("--mnist-path", default="", help="an .npz of MNIST (default: download it)")
-    command.add_argument("--group-size", type=int, default=8, metavar="K")
-    command.add_argument("--batch", type=int, default=100, metavar="B", help="contexts per batch")
-    command.add_argument("--epochs", type=int, help="epochs per batch (default: the method's)")
-    command.add_argument("--episodes", type=int, default=500)
-    command.add_argument("--optimiser", help="muon, muon_fading, adam, ... (default: the paper's)")
-    command.add_argument("--learning-rate", type=float, default=1e-3)
-    command.add_argument("--match", choices=("prompts", "interactions"), default="prompts")
-    command.add_argument("--delay", type=int, default=0, help="episodes by which the actor lags")
-    command.add_argument(
-        "--evaluate-every", type=int, default=0, help="episodes between held-out tests"
-    )
+    for flag, kind, default, symbol, text in CELL_OPTIONS:
+        command.add_argument(flag, type=reads(kind), default=default, metavar=symbol, help=text)
 
 
 def _add_execution_flags(command: argparse.ArgumentParser) -> None:
     """Where to run and to save."""
     command.add_argument(
-        "--out", metavar="DIR", help="folder of results; an earlier run there is resumed"
+        "--out",
+        type=reads(OUT_FOLDER),
+        metavar="DIR",
+        help="folder of results; an earlier run there is resumed",
     )
     command.add_argument(
         "--resume", action="store_true", help="resume from --out, which must exist"
     )
-    command.add_argument("--chunk", type=int, help="episodes between progress updates")
-    command.add_argument("--save-every", type=float, default=20.0, metavar="SECONDS")
+    command.add_argument("--chunk", type=reads(COUNT), help="episodes between progress updates")
+    command.add_argument("--save-every", type=reads(NONNEGATIVE), default=20.0, metavar="SECONDS")
     command.add_argument(
         "--engine",
+        type=reads(one_of("local", "ray")),
         default="local",
         help="where a study runs, with the same numbers: local or ray (default local)",
     )
     command.add_argument(
         "--workers",
-        type=int,
+        type=reads(COUNT),
         metavar="N",
         help="of a study: parallel workers (default 1; with ray, all resources)",
     )
     command.add_argument(
         "--address",
+        type=reads(ADDRESS),
         help="of a Ray cluster, as HOST:PORT (default: RAY_ADDRESS, or a new cluster here)",
     )
 
@@ -131,6 +135,8 @@ def main(args: argparse.Namespace) -> int:
             "name a study (`tpo studies` lists them), or give the methods of a run of your own, such as: "
             "tpo run --methods tpo,grpo --horizon 7"
         )
+    _check_resume(args)
+    check_service(args.log)
     cells = cells_of(args)
     study = _study(cells, args)
     store = _store(args)
@@ -179,13 +185,16 @@ def _results(study: Study, curves: Mapping[str, Curves], args: argparse.Namespac
     return Results((summary(in_memory(study, curves, command_of(args))),))
 
 
-def _store(args: argparse.Namespace) -> Store | None:
-    from tpo.storage.store import Store
-
+def _check_resume(args: argparse.Namespace) -> None:
     if args.resume and not (args.out and Path(args.out).exists()):
         raise ValueError(
             f"--resume needs --out with the folder of an earlier run, and {args.out!r} does not exist"
         )
+
+
+def _store(args: argparse.Namespace) -> Store | None:
+    from tpo.storage.store import Store
+
     return Store(args.out) if args.out else None
 
 

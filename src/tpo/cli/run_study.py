@@ -31,10 +31,11 @@ def main(args: argparse.Namespace) -> int:
         raise ValueError(
             "--log is for a run without a study: tpo run --methods ... --log tensorboard"
         )
-    from tpo.lab.execution import engine
+    from tpo.lab.execution import check_engine, engine
 
-    requests = requests_of(args)
+    check_engine(args.engine, args.workers, args.address)
     folder = folder_of(args)
+    requests = requests_of(args)
     return run(
         requests, folder, args, engine(args.engine, args.workers, args.save_every, args.address)
     )
@@ -43,7 +44,7 @@ def main(args: argparse.Namespace) -> int:
 def requests_of(args: argparse.Namespace) -> list[Request]:
     """The requested studies, checked before anything runs."""
     from tpo.lab import studies
-    from tpo.lab.execution.runner import Request, plan
+    from tpo.lab.studies.request_checks import check_request
 
     if args.study == "all":
         if args.methods or args.only:
@@ -53,10 +54,14 @@ def requests_of(args: argparse.Namespace) -> list[Request]:
         chosen = [_study(args.study)]
     methods = tuple(args.methods.split(",")) if args.methods else ()
     scale = args.scale or "quick"
-    requests = [
-        Request(one, scale, args.seeds, methods, pairs(args.only), args.seed_offset)
-        for one in chosen
+    asked = [
+        (one, scale, args.seeds, methods, pairs(args.only), args.seed_offset) for one in chosen
     ]
+    for one in asked:
+        check_request(*one)
+    from tpo.lab.execution.runner import Request, plan  # with JAX
+
+    requests = [Request(*one) for one in asked]
     for request in requests:
         plan(request)
     return requests

@@ -5,7 +5,9 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
+from tpo.cli.flags.parser import reads
 from tpo.cli.lab import outputs
+from tpo.options import NAME
 
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -14,7 +16,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "studies",
         help="list the studies (figures and tables of the paper), with their estimated time",
     )
-    command.add_argument("study", nargs="?", help="describe this study in detail")
+    command.add_argument("study", nargs="?", type=reads(NAME), help="describe this study in detail")
     command.add_argument(
         "--json", action="store_true", help="print the studies as JSON, and nothing else"
     )

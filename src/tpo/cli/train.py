@@ -10,8 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from tpo import reports
-from tpo.cli.train_options import COMPARISON, FLAGS, OPTIONS, SWITCHES, TABLES, add_options
+from tpo.cli.doctor import PARTS, installed
+from tpo.cli.train_options import COMPARISON, add_options
 from tpo.cli.train_summary import failures, summary_lines
+from tpo.options import COUNT
 
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -48,9 +50,10 @@ def main(args: argparse.Namespace) -> int:
 
 def _requested(args: argparse.Namespace) -> tuple[dict[str, Any], dict[str, Any]]:
     """The options of a recipe, and those of a comparison, from the YAML file and the flags."""
-    from tpo.llm.runs.recipe import read_yaml, refuse_unknown, typed_value, with_current_names
+    from tpo.cli.flags.yaml_file import read_yaml
+    from tpo.llm.runs.recipe import KINDS, refuse_unknown, with_current_names
 
-    known = {*OPTIONS, *FLAGS, *SWITCHES, *TABLES, *COMPARISON}
+    known = {*KINDS, *COMPARISON}
     options = with_current_names(read_yaml(args.config)) if args.config else {}
     refuse_unknown(options, COMPARISON)
     options |= {k: v for k, v in vars(args).items() if k in known}
@@ -58,8 +61,8 @@ def _requested(args: argparse.Namespace) -> tuple[dict[str, Any], dict[str, Any]
         if options.get(name) == 0 and name in vars(args):
             raise ValueError(f"{name} is 0, expected at least 1")
     comparison = {k: options.pop(k) for k in COMPARISON if k in options}
-    numbers = {k: v for k, v in comparison.items() if COMPARISON[k][0] is int}
-    return options, comparison | {k: typed_value("int", k, v) for k, v in numbers.items()}
+    numbers = {k: v for k, v in comparison.items() if COMPARISON[k].kind is COUNT}
+    return options, comparison | {k: COUNT.value(k, v) for k, v in numbers.items()}
 
 
 Work = tuple[Callable[[], tuple[list[str], int]], Callable[[], str]]
@@ -73,6 +76,7 @@ def _probing(comparison: dict[str, Any], options: dict[str, Any], args: argparse
         raise ValueError("--probe measures a model before training: leave --resume out")
     plan = _plan(comparison, options, args) if comparison else None
     chosen = plan.recipe if plan else recipe(options, preset=args.preset)
+    _check_inputs(chosen)
     return lambda: _probe(chosen), lambda: "nothing was trained"
 
 
@@ -91,7 +95,20 @@ def _training(options: dict[str, Any], args: argparse.Namespace) -> Work:
     chosen = recipe(options, preset=args.preset)
     # `train` checks again; here it is done before torch is imported
     check_folder(chosen, Path(chosen.out), args.resume)
+    _check_inputs(chosen)
     return lambda: (_train(chosen, args), 0), lambda: _how_to_resume(chosen)
+
+
+def _check_inputs(recipe: Any) -> None:
+    """Name a wrong task or model before torch is imported."""
+    from tpo.llm import tasks
+    from tpo.llm.runs import models
+    from tpo.llm.runs.launch import is_main
+
+    if is_main():
+        tasks.check(recipe.task, recipe.task_options, **recipe.of_task)
+        if installed("huggingface_hub"):
+            models.check(recipe.model)
 
 
 def _how_to_resume(recipe: Any) -> str:
@@ -127,6 +144,7 @@ def _comparing(
 
     plan = _plan(comparison, options, args)
     check_comparison(plan, args.resume)
+    _check_inputs(plan.recipe)
     workers = comparison.get("workers", 1)
     return lambda: _compare(plan, workers, args.resume), lambda: _how_to_resume_comparison(plan)
 
@@ -168,8 +186,6 @@ def _compare(plan: Any, workers: int, resume: bool) -> tuple[list[str], int]:
 
 def need_packages(command: str, task: str = "", vllm: bool = False) -> None:
     """Raise, with the command that installs them, if packages of the extra `llm` are missing."""
-    from tpo.cli.doctor import PARTS, installed
-
     needed = [n for n in PARTS["llm"] if n != "reasoning-gym" or task.startswith("gym:")]
     missing = [name for name in needed if installed(name) is None]
     if missing:

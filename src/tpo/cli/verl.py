@@ -8,6 +8,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tpo.cli.flags.kinds import OUT_FOLDER, OVERRIDE
+from tpo.cli.flags.parser import reads
+from tpo.options import NAME, one_of
+
 RECIPES = ("gsm8k", "graph_color", "knights_knaves")
 CONFIGS = "pkg://tpo.llm.verl.recipes"
 
@@ -19,10 +23,21 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         help="train one of the paper's recipes with verl",
         description="Writes the data of the recipe as Parquet files if they are missing, then runs verl.",
     )
-    command.add_argument("recipe", help=f"one of {', '.join(RECIPES)}")
-    command.add_argument("overrides", nargs="*", help="options of verl, as key=value")
-    command.add_argument("--data", default="tpo-data", help="folder of the data (default tpo-data)")
-    command.add_argument("--task", help="make the data from another task, such as gsm8k:FOLDER")
+    command.add_argument(
+        "recipe", type=reads(one_of(*RECIPES)), help=f"one of {', '.join(RECIPES)}"
+    )
+    command.add_argument(
+        "overrides", nargs="*", type=reads(OVERRIDE), help="options of verl, as key=value"
+    )
+    command.add_argument(
+        "--data",
+        type=reads(OUT_FOLDER),
+        default="tpo-data",
+        help="folder of the data (default tpo-data)",
+    )
+    command.add_argument(
+        "--task", type=reads(NAME), help="make the data from another task, such as gsm8k:FOLDER"
+    )
     command.add_argument("--only-data", action="store_true", help="write the data and exit")
     command.add_argument("--dry-run", action="store_true", help="print verl's command and exit")
     command.set_defaults(run=main)
@@ -30,11 +45,6 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 def main(args: argparse.Namespace) -> int:
     """Write missing data, then run verl and return its exit status."""
-    if args.recipe not in RECIPES:
-        raise ValueError(f"unknown recipe {args.recipe!r}. Valid names: {', '.join(RECIPES)}")
-    for override in args.overrides:
-        if "=" not in override:
-            raise ValueError(f"{override!r} is not an option of verl: write key=value")
     folder = Path(args.data).absolute() / args.recipe
     command = verl_command(args.recipe, folder, args.overrides)
     if args.dry_run:

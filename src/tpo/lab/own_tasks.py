@@ -66,7 +66,7 @@ def _option(text: str, pair: str, accepted: list[str]) -> tuple[str, Any]:
         )
     try:
         return name, ast.literal_eval(value)
-    except (ValueError, SyntaxError):
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
         return name, value
 
 

@@ -3,62 +3,59 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
-from typing import Any, ClassVar, NamedTuple, TypeVar
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar, NamedTuple, TypeVar, cast
 
 from tpo import checks, user_code
 from tpo.arrays import Array, Namespace, namespace
 from tpo.groups import Groups
-
-
-def _option(default: Any, accepts: str, allowed: Callable[[Any], bool]) -> Any:
-    return field(default=default, metadata={"accepts": accepts, "allowed": allowed})
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
+from tpo.options import (
+    BOOL,
+    FRACTION,
+    INSIDE_UNIT,
+    NONNEGATIVE,
+    NUMBERS,
+    POSITIVE,
+    check,
+    kinds,
+    one_of,
+    option,
+)
 
 
 def positive(default: float) -> float:
     """An option that is a finite number above 0."""
-    return _option(
-        default, "a finite number above 0", lambda v: _is_number(v) and 0 < v < float("inf")
-    )
+    return cast(float, option(default, POSITIVE))
 
 
 def nonnegative(default: float) -> float:
     """An option that is a finite number, 0 or above."""
-    return _option(
-        default, "a finite number, 0 or above", lambda v: _is_number(v) and 0 <= v < float("inf")
-    )
+    return cast(float, option(default, NONNEGATIVE))
 
 
 def fraction(default: float) -> float:
     """An option between 0 and 1."""
-    return _option(default, "a number from 0 to 1", lambda v: _is_number(v) and 0 <= v <= 1)
+    return cast(float, option(default, FRACTION))
 
 
 def inside_unit(default: float) -> float:
     """An option strictly between 0 and 1."""
-    return _option(default, "a number above 0 and below 1", lambda v: _is_number(v) and 0 < v < 1)
+    return cast(float, option(default, INSIDE_UNIT))
 
 
 def choice(default: str, *names: str, formerly: Mapping[str, str] | None = None) -> str:
     """An option that is one of a few names; `formerly` maps former names, still accepted, to current ones."""
-    found = _option(default, "one of " + ", ".join(map(repr, names)), lambda v: v in names)
-    return field(default=default, metadata={**found.metadata, "formerly": formerly or {}})
+    return cast(str, option(default, one_of(*names), formerly=formerly or {}))
 
 
 def flag(default: bool) -> bool:
     """An option that is True or False."""
-    return _option(default, "True or False", lambda v: isinstance(v, bool))
+    return cast(bool, option(default, BOOL))
 
 
 def numbers(default: tuple[float, ...]) -> tuple[float, ...]:
     """An option that is a tuple of numbers."""
-    return _option(
-        default, "a tuple of numbers", lambda v: isinstance(v, tuple) and all(map(_is_number, v))
-    )
+    return cast("tuple[float, ...]", option(default, NUMBERS))
 
 
 class Traits(NamedTuple):
@@ -91,13 +88,8 @@ class Objective:
             value = getattr(self, f.name)
             renamed = f.metadata.get("formerly", {})
             if isinstance(value, str) and value in renamed:
-                value = renamed[value]
-                object.__setattr__(self, f.name, value)
-            if f.metadata and not f.metadata["allowed"](value):
-                raise ValueError(
-                    f"{type(self).__name__}: option {f.name} is {value!r}, "
-                    f"expected {f.metadata['accepts']}"
-                )
+                object.__setattr__(self, f.name, renamed[value])
+        check(self, f"{type(self).__name__}: option ")
 
     def prepare(self, groups: Groups) -> Any:
         """Everything that is fixed over the epochs of one rollout batch; a NamedTuple, so a JAX pytree."""
@@ -234,11 +226,14 @@ def check_group_size(name: str, option: str, size: int, instead: str = "") -> No
 def objective(name: str, **options: Any) -> Objective:
     """The objective of that name, or of a class `FILE.py:CLASS`, with its defaults, changed by `options`."""
     found = entry(name)
-    accepted = {f.name: f.metadata.get("accepts", "any value") for f in fields(found.make)}
-    for option in options:
-        if option not in accepted:
+    of_kind = kinds(found.make)
+    accepted = {f.name: of_kind[f.name].accepts if f.name in of_kind else "any value"
+                for f in fields(found.make)}  # fmt: skip
+    for given in options:
+        if given not in accepted:
             listing = "; ".join(f"{key}: {what}" for key, what in accepted.items()) or "none"
-            raise TypeError(f"{name} has no option {option!r}. Its options: {listing}")
+            hint = checks.close_match(given, accepted)
+            raise TypeError(f"{name} has no option {given!r}.{hint} Its options: {listing}")
     return found.make(**{**found.options, **options})
 
 

@@ -255,7 +255,7 @@ def test_cores_are_shared_out():
     ("options", "message"),
     [
         ({"name": "spark"}, "--engine is 'spark', expected one of local, ray"),
-        ({"workers": 0}, "--workers is 0, expected at least 1"),
+        ({"workers": 0}, "--workers is 0, expected a whole number from 1"),
     ],
 )
 def test_a_wrong_engine_is_named(options, message):

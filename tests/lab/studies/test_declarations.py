@@ -116,7 +116,7 @@ def test_a_method_with_its_optimiser():
     (planned,) = plan(Request(studies.get_study("masking"), "smoke", methods=(spec,)))
     assert planned.job.optimiser.name == "adam"
     assert planned.job.method.epochs == 3
-    with pytest.raises(ValueError, match="optimiser is 'lion', expected one of muon"):
+    with pytest.raises(ValueError, match="optimiser is 'lion', expected one of 'muon'"):
         plan(Request(studies.get_study("masking"), "smoke", methods=("tpo:optimiser=lion",)))
 
 

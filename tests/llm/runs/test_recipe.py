@@ -10,8 +10,9 @@ pytest.importorskip("trl")
 import torch
 
 from tpo.cli import main, parser
+from tpo.cli.flags.yaml_file import read_yaml
 from tpo.llm.runs.folders import check_folder
-from tpo.llm.runs.recipe import Recipe, command_flags, read_yaml, recipe
+from tpo.llm.runs.recipe import Recipe, command_flags, recipe
 
 
 @pytest.mark.parametrize(("trl", "rates"), [({}, [1, 1, 1]), ({"warmup_steps": 2}, [0, 0.5, 1])])
@@ -63,7 +64,7 @@ def test_yaml_and_presets(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     for line, words in {
         "steps: many": "steps is 'many', expected a whole number",
         "steps: 2.5": "steps is 2.5, expected a whole number",
-        "vllm: 1": "vllm is 1, expected true or false",
+        "vllm: 1": "vllm is 1, expected True or False",
         "trl: [1]": "trl is [1], expected name: value pairs",
     }.items():
         path.write_text(f"model: m\ntask: gsm8k\n{line}\n")
@@ -79,7 +80,7 @@ def test_yaml_and_presets(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
         (["--task=gsm8k", "--size=5"], "size is 5, and the task gsm8k does not take it: it takes hint"),
         (["--task=a.jsonl", '--task-options={"a": 1}'], "task_options is {'a': 1}, and the task a.jsonl"),
         (["--task=toy:sort", "--batches=0"], "batches is 0, expected at least 1"),
-        (["--task=toy:sort", "--compare=tpo,grpo", "--tune=eta=1,2", "--tune-batches=0"], "tune_batches is 0"),
+        (["--task=toy:sort", "--compare=tpo,grpo", "--tune=eta=1,2", "--tune-batches=0"], "--tune-batches is '0'"),
         (["--task=toy:sort", "--compare=tpo,grpo", "--objective=lpo"], "name it among the methods of --compare"),
     ],
 )  # fmt: skip
@@ -125,10 +126,10 @@ def test_the_flags_of_a_recipe_make_it_again() -> None:
             "micro_batch is 7 on 1 processes.*256 completions: set micro_batch=16",
         ),
         ({"micro_batch": 100}, "256 completions: set micro_batch=64"),
-        ({"steps": 0}, "steps is 0, expected at least 1"),
-        ({"micro_batch": 0}, "micro_batch is 0, expected at least 1"),
-        ({"lora": -1}, "lora is -1, expected 0 or more"),
-        ({"temperature": 0}, "temperature is 0, expected a number above 0"),
+        ({"steps": 0}, "steps is 0, expected a whole number from 1"),
+        ({"micro_batch": 0}, "micro_batch is 0, expected a whole number from 1"),
+        ({"lora": -1}, "lora is -1, expected a whole number from 0"),
+        ({"temperature": 0}, "temperature is 0, expected a finite number above 0"),
     ],
 )
 def test_recipes_that_cannot_run(changes: dict[str, Any], words: str) -> None:

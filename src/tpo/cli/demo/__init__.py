@@ -5,6 +5,9 @@ from __future__ import annotations
 import argparse
 
 from tpo.cli.demo import dense, llm
+from tpo.cli.flags.kinds import OUT_FOLDER, SCALE
+from tpo.cli.flags.parser import reads
+from tpo.options import COUNT, WHOLE
 
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -19,16 +22,22 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "--llm", action="store_true", help="train a small language model through TRL instead"
     )
     command.add_argument(
-        "--seeds", type=int, help=f"seeds per method (default 4; with --llm {llm.QUICK.seeds})"
+        "--seeds",
+        type=reads(COUNT),
+        help=f"seeds per method (default 4; with --llm {llm.QUICK.seeds})",
     )
     command.add_argument(
-        "--seed-offset", type=int, default=0, metavar="N", help="first seed (default 0)"
+        "--seed-offset", type=reads(WHOLE), default=0, metavar="N", help="first seed (default 0)"
     )
     command.add_argument(
-        "--scale", default="quick", help="smoke, quick or full (default quick); --llm has no full"
+        "--scale",
+        type=reads(SCALE),
+        default="quick",
+        help="smoke, quick or full (default quick); --llm has no full",
     )
     command.add_argument(
         "--out",
+        type=reads(OUT_FOLDER),
         metavar="DIR",
         help=f"output folder (default {dense.FOLDER}; with --llm {llm.FOLDER})",
     )

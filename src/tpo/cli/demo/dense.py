@@ -22,11 +22,14 @@ FOLDER = Path("results") / "demo"
 def main(args: argparse.Namespace) -> int:
     """Train the methods one after the other; print the table, the verdicts and the report's path."""
     from tpo.lab import studies
-    from tpo.lab.execution import runner
     from tpo.lab.studies.catalog.dense import DEMO_FULL
+    from tpo.lab.studies.request_checks import check_request
     from tpo.reports import write
 
     study = studies.get_study("demo")
+    check_request(study, args.scale, args.seeds, first_seed=args.seed_offset)
+    from tpo.lab.execution import runner  # with JAX
+
     request = runner.Request(study, args.scale, args.seeds, first_seed=args.seed_offset)
     jobs = runner.plan(request)
     folder = Path(args.out or FOLDER)

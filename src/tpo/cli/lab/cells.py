@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import tpo
+from tpo.cli.flags.kinds import DOWNLOADED_FILE
+from tpo.lab.names import OPTIMISERS, REWARDS, TARGETS
+from tpo.objectives.base import check_group_size
+from tpo.options import COUNT, POSITIVE, WHOLE, Kind, one_of, whole
 from tpo.user_code import is_spec, split_options
 
 if TYPE_CHECKING:
@@ -16,28 +21,97 @@ if TYPE_CHECKING:
     from tpo.lab.training import Cell, Method
 
 TASKS = ("sequences", "digits", "mnist", "bandit")
+CELL_OPTIONS: tuple[tuple[str, Kind, Any, str | None, str | None], ...] = (
+    ("--horizon", COUNT, 10, "H", "tokens to produce"),
+    ("--vocab", whole(2), 2, "V", None),
+    ("--target", one_of(*TARGETS), "reverse_copy", None, "copy, flip, reverse_copy, ..."),
+    ("--reward", one_of(*REWARDS), "terminal", None, "bag, sequential or terminal"),
+    ("--arms", whole(2), 10, None, "arms of the bandit"),
+    ("--mnist-path", DOWNLOADED_FILE, "", None, "an .npz of MNIST (default: download it)"),
+    ("--group-size", COUNT, 8, "K", None),
+    ("--batch", COUNT, 100, "B", "contexts per batch"),
+    ("--epochs", COUNT, None, None, "epochs per batch (default: the method's)"),
+    ("--episodes", COUNT, 500, None, None),
+    (
+        "--optimiser",
+        one_of(*OPTIMISERS),
+        None,
+        None,
+        "muon, muon_fading, adam, ... (default: the paper's)",
+    ),
+    ("--learning-rate", POSITIVE, 1e-3, None, None),
+    (
+        "--match",
+        one_of("prompts", "interactions"),
+        "prompts",
+        None,
+        "prompts or interactions: what methods of one rollout per prompt have as many of as group methods",
+    ),
+    ("--delay", WHOLE, 0, None, "episodes by which the actor lags"),
+    ("--evaluate-every", WHOLE, 0, None, "episodes between held-out tests"),
+)
+"""Flags of a run without a study: what each accepts, its default, how usage shows the value, its help."""
 
 
 def cells_of(args: argparse.Namespace) -> Mapping[str, Cell]:
-    """The requested cells, one per method; files of the user's are read first, before JAX is imported."""
+    """The requested cells, one per method; names and options are checked before JAX is imported."""
     names = ("tpo" if args.methods is None else args.methods).split(",")
-    if "" in names:
-        raise ValueError(
-            f"--methods is {args.methods!r}, expected names with commas between, such as tpo,grpo"
-        )
     for name in names:
-        _check_own(name)
+        _check_objective(name)
+    if is_spec(split_options(args.task or TASKS[0])[0]):
+        for name in names:
+            _check_method(name)
+    else:
+        _check_library_task(names, args)
     task = _task(args)
     return {name: _cell(name, task, args) for name in names}
 
 
-def _check_own(method: str) -> None:
-    """Load the objective of `FILE.py:CLASS:option=value`, if it is one, with its options."""
+def _check_objective(method: str) -> None:
+    """Read `FILE.py:CLASS:option=value`, if it is one: a task of a file may import JAX."""
     from tpo.lab.studies.method_specs import parse
 
     name, options = parse(method)
     if is_spec(name):
         tpo.objective(name, **{k: v for k, v in options.items() if k not in OF_RUN})
+
+
+def _check_method(method: str) -> None:
+    """A method for a task of one's own, of which it is not known yet how many actions it takes."""
+    from tpo.lab.studies.method_specs import bandit_row, sequence_row
+
+    try:
+        sequence_row(method)
+    except (TypeError, ValueError) as error:
+        with contextlib.suppress(TypeError, ValueError):
+            bandit_row(method)
+            return
+        raise error from None
+
+
+def _check_library_task(methods: Sequence[str], args: argparse.Namespace) -> None:
+    """Every name and number of a run on a task of the library."""
+    from tpo.lab.studies.method_specs import bandit_row, sequence_row
+
+    task = args.task or TASKS[0]
+    TASK.check("--task", task)
+    of_task = sequence_row if task == "sequences" and args.horizon > 1 else bandit_row
+    for method in methods:
+        row = of_task(method)
+        if row.kind in GROUPED:
+            check_group_size(row.objective, "--group-size", args.group_size)
+        if row.kind == "token" and args.reward == "terminal":
+            raise ValueError(
+                f"method {method!r} scores each token when it is taken, and --reward terminal waits for "
+                "the end: give --reward bag or sequential, or a method without _token"
+            )
+
+
+TASK = replace(
+    one_of(*TASKS), accepts=f"one of {', '.join(TASKS)}, or a class of yours as FILE.py:CLASS"
+)
+GROUPED = ("sequence", "token")
+"""Kinds of rollout whose groups have --group-size candidates."""
 
 
 def settings_of(args: argparse.Namespace, task: Task) -> dict[str, Any]:
@@ -67,11 +141,10 @@ def command_of(args: argparse.Namespace) -> str:
 
 
 CELL_FLAGS = {
-    "task": None, "horizon": 10, "vocab": 2, "target": "reverse_copy", "reward": "terminal",
-    "arms": 10, "mnist_path": "", "group_size": 8, "batch": 100, "epochs": None, "episodes": 500,
-    "optimiser": None, "learning_rate": 1e-3, "match": "prompts", "delay": 0, "evaluate_every": 0,
+    "task": None,
+    **{flag[2:].replace("-", "_"): default for flag, _, default, *_ in CELL_OPTIONS},
     "chunk": None,
-}  # fmt: skip
+}
 """Flags of a run without a study, and their defaults: a study does not take them."""
 
 
@@ -119,10 +192,6 @@ def _task(args: argparse.Namespace) -> Task:
     name = args.task or "sequences"
     if is_spec(split_options(name)[0]):
         return own_task(name)
-    if name not in TASKS:
-        raise ValueError(
-            f"--task is {name!r}, expected one of {', '.join(TASKS)}, or a class of yours as FILE.py:CLASS"
-        )
     from tpo.lab.tasks import Bandit, Digits, Sequences
 
     if name == "sequences":

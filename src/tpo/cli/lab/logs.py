@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -89,6 +90,14 @@ class WandB:
 
     def close(self) -> None:
         self.run.finish()
+
+
+def check_service(service: str | None) -> None:
+    """Raise, before anything is imported, if no package of the service is installed."""
+    name = (service or "").partition(":")[0]
+    packages = {"tensorboard": ("tensorboardX", "torch"), "wandb": ("wandb",)}.get(name, ())
+    if packages and not any(map(find_spec, packages)):
+        raise ModuleNotFoundError(INSTALL[name], name=packages[0])
 
 
 def opened(service: str | None, folder: Path, config: Mapping[str, Any]) -> Log:

@@ -8,6 +8,9 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tpo.cli.flags.kinds import TABLE_FILE
+from tpo.cli.flags.parser import reads
+
 if TYPE_CHECKING:
     from tpo.reports import Results
 
@@ -17,7 +20,12 @@ def add_output_flags(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--json", action="store_true", help="print the results as JSON, and nothing else"
     )
-    command.add_argument("--csv", metavar="FILE", help="write the table as CSV too; - prints it")  # fmt: skip
+    command.add_argument(
+        "--csv",
+        type=reads(TABLE_FILE),
+        metavar="FILE",
+        help="write the table as CSV too; - prints it",
+    )
 
 
 def is_quiet(args: argparse.Namespace) -> bool:
@@ -47,8 +55,6 @@ def print_json(value: Any) -> None:
 
 
 def check(args: argparse.Namespace) -> None:
-    """Raise, before anything runs, if the file of --csv cannot be written or stdout is asked for twice."""
+    """Raise, before anything runs, if stdout is asked for twice."""
     if args.json and args.csv == "-":
         raise ValueError("--json and --csv - both print on stdout: give --csv a file")
-    if args.csv and args.csv != "-" and not Path(args.csv).absolute().parent.is_dir():
-        raise ValueError(f"--csv is {args.csv!r}, and its folder does not exist: create it first")

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol
 
+from tpo.options import COUNT, one_of, optional
 from tpo.processes import Failed, Lost
 
 ENGINES = ("local", "ray")
@@ -46,6 +47,14 @@ class Engine(Protocol):
         """Stop every worker at once."""
 
 
+def check_engine(name: str, workers: int | None = None, address: str | None = None) -> None:
+    """Raise for a wrong option of `engine`, before a worker imports jax."""
+    one_of(*ENGINES).check("--engine", name)
+    optional(COUNT).check("--workers", workers)
+    if address and name != "ray":
+        raise ValueError("--address is of a Ray cluster: give --engine ray with it")
+
+
 def engine(
     name: str = "local",
     workers: int | None = None,
@@ -57,13 +66,7 @@ def engine(
     workers: how many run at a time. save_every: seconds between checkpoints, at least.
     address: of a running Ray cluster; without it, a cluster is started here.
     """
-    # Deferred: workers import jax, and a wrong option must be reported without it.
-    if name not in ENGINES:
-        raise ValueError(f"--engine is {name!r}, expected one of {', '.join(ENGINES)}")
-    if workers is not None and workers < 1:
-        raise ValueError(f"--workers is {workers}, expected at least 1")
-    if address and name != "ray":
-        raise ValueError("--address is of a Ray cluster: give --engine ray with it")
+    check_engine(name, workers, address)
     if name == "ray":
         from tpo.lab.execution.ray import RayCluster
 
@@ -77,4 +80,4 @@ def engine(
     return Processes(workers or 1, save_every)
 
 
-__all__ = ["ENGINES", "Engine", "Failed", "Lost", "WorkerHandle", "engine"]
+__all__ = ["ENGINES", "Engine", "Failed", "Lost", "WorkerHandle", "check_engine", "engine"]

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from tpo.checks import close_match
+from tpo.lab.names import SCALES
 from tpo.lab.studies.catalog import bandits, dense, terminal
 from tpo.lab.studies.manifest import Manifest
 from tpo.lab.studies.published import Published, published_numbers
-from tpo.lab.studies.study import SCALES, Measure, Scale, Study
+from tpo.lab.studies.study import Measure, Scale, Study
 from tpo.stats.verdicts import Claim
 
 _REGISTRY: dict[str, Study] = {}

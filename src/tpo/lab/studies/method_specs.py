@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import tpo
 from tpo.checks import close_match
+from tpo.lab.names import BANDIT_METHODS, OPTIMISERS, SEQUENCE_METHODS, PaperMethod
 from tpo.objectives import entry
 from tpo.objectives.labels import label as objective_label
+from tpo.options import COUNT, one_of, optional
 from tpo.user_code import is_spec, split_options
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ def parse(spec: str) -> tuple[str, dict[str, Any]]:
 def _literal(text: str) -> Any:
     try:
         return ast.literal_eval(text)
-    except (ValueError, SyntaxError):
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
         return text
 
 
@@ -58,31 +59,48 @@ def label(spec: str, labels: Mapping[str, str] | None = None) -> str:
 
 def sequence_method(spec: str, group_size: int, epochs: int | None = None, **more: Any) -> Method:
     """The method for token sequences; `more` are options of its objective."""
-    from tpo.lab.training import SEQUENCE_METHODS
+    from tpo.lab.training.paper_methods import built
 
-    name, options = parse(spec)
-    options.pop("optimiser", None)  # not an option of the objective: see `optimiser_name`
-    base = SEQUENCE_METHODS.get(name) or _sequence_objective(name)
-    rollout = replace(base.rollout, group_size=group_size)
-    return _with_options(replace(base, rollout=rollout), {"epochs": epochs, **options}, more)
+    return built(sequence_row(spec, epochs, **more), group_size)
 
 
 def bandit_method(spec: str, baseline: float | None = None) -> Method:
     """The method for one action per context; `baseline` replaces Σ pi²."""
-    from tpo.lab.training import BANDIT_METHODS
+    from tpo.lab.training.paper_methods import built
 
+    row = bandit_row(spec)
+    given = baseline is not None and row.baseline is not None
+    return built(row._replace(baseline=baseline) if given else row)
+
+
+def sequence_row(spec: str, epochs: int | None = None, **more: Any) -> PaperMethod:
+    """The method for token sequences as data; a wrong name or option is an error before JAX is imported."""
     name, options = parse(spec)
-    base = BANDIT_METHODS.get(name) or _bandit_objective(name, list(BANDIT_METHODS))
-    if baseline is not None and base.rollout.baseline is not None:
-        base = replace(base, rollout=replace(base.rollout, baseline=baseline))
-    return _with_options(base, options, {})
+    if "optimiser" in options:  # not an option of the objective: see `optimiser_name`
+        OPTIMISER.check(f"method {spec!r}: optimiser", options.pop("optimiser"))
+    row = SEQUENCE_METHODS.get(name) or _sequence_objective(name)
+    return _with_options(spec, row, {"epochs": epochs, **options}, more)
 
 
-def _with_options(base: Method, options: Mapping[str, Any], more: Mapping[str, Any]) -> Method:
+def bandit_row(spec: str) -> PaperMethod:
+    """The method for one action per context as data, checked as `sequence_row` does."""
+    name, options = parse(spec)
+    row = BANDIT_METHODS.get(name) or _bandit_objective(name, list(BANDIT_METHODS))
+    return _with_options(spec, row, options, {})
+
+
+OPTIMISER = one_of(*OPTIMISERS)
+
+
+def _with_options(
+    spec: str, base: PaperMethod, options: Mapping[str, Any], more: Mapping[str, Any]
+) -> PaperMethod:
     given = {**more, **options}
     epochs = given.pop("epochs", None)
-    merged = tuple(sorted({**dict(base.options), **given}.items()))
-    return replace(base, options=merged, epochs=epochs or base.epochs)
+    optional(COUNT).check(f"method {spec!r}: epochs", epochs)
+    merged = {**base.options, **given}
+    tpo.objective(base.objective, **merged)
+    return base._replace(options=merged, epochs=epochs or base.epochs)
 
 
 NOT_FITTING = {
@@ -112,8 +130,6 @@ def fitting_objectives() -> list[str]:
 
 
 def _unknown_message(name: str) -> str:
-    from tpo.lab.training import SEQUENCE_METHODS
-
     if name in unfitting_reasons():
         return f"method {name!r} does not fit this study: {unfitting_reasons()[name]}"
     valid = dict.fromkeys([*SEQUENCE_METHODS, *fitting_objectives()])
@@ -138,31 +154,25 @@ def _own(name: str) -> list[str]:
     return [name]
 
 
-def _sequence_objective(name: str) -> Method:
-    from tpo.lab.rollouts import Rollout
-    from tpo.lab.training import Method
-
+def _sequence_objective(name: str) -> PaperMethod:
     names = [*fitting_objectives(), *_own(name)]
     token = name.removesuffix("_token") if name.endswith("_token") else ""
     if name not in names and token in names:
-        return Method(token, (), Rollout("token"), _default_epochs(token))
+        return PaperMethod(token, "token", _default_epochs(token))
     if name not in names:
         raise ValueError(_unknown_message(name))
     kind = "sequence" if entry(name).make.traits.group else "single"
-    return Method(name, (), Rollout(kind), _default_epochs(name))
+    return PaperMethod(name, kind, _default_epochs(name))
 
 
-def _bandit_objective(name: str, known: list[str]) -> Method:
+def _bandit_objective(name: str, known: list[str]) -> PaperMethod:
     """A target objective uses all actions; a single-sample objective uses the given baseline."""
-    from tpo.lab.rollouts import Rollout
-    from tpo.lab.training import Method
-
     found = entry(name).make if name in [*fitting_objectives(), *_own(name)] else None
     if found and found.traits.family == "target":
-        return Method(name, (), Rollout("vector", baseline="expected"), 1)
+        return PaperMethod(name, "vector", 1, baseline="expected")
     if found and not found.traits.group and "advantage" in found.__dataclass_fields__:
-        return Method(name, (("advantage", "given"),), Rollout("single", baseline="expected"), 1)
+        return PaperMethod(name, "single", 1, {"advantage": "given"}, "expected")
     raise ValueError(
         f"method {name!r} does not fit a task of one action, expected one of {', '.join(known)}, "
-        "an objective of the target family, or one with a given baseline"
+        f"an objective of the target family, or one with a given baseline.{close_match(name, known)}"
     )

@@ -11,8 +11,6 @@ from tpo.stats.verdicts import Claim
 
 Settings = Mapping[str, Any]
 
-SCALES = ("smoke", "quick", "full")
-
 
 @dataclass(frozen=True)
 class Scale:

@@ -16,11 +16,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from tpo.lab.names import IMAGES
 from tpo.lab.tasks.base import Contexts
 
 MNIST_URL = "https://storage.googleapis.com/tensorflow/tf-keras-datasets/mnist.npz"
 MNIST_SHA256 = "731c5ac602752760c8e48fbffcf8c3b850d9dc2a2aedcf2cc48468fc17b673d1"
-SOURCES = ("digits", "mnist")
 
 
 class Images(NamedTuple):
@@ -45,8 +45,8 @@ class Digits:
     path: str = ""
 
     def __post_init__(self) -> None:
-        if self.source not in SOURCES:
-            raise ValueError(f"source is {self.source!r}, expected one of {', '.join(SOURCES)}")
+        if self.source not in IMAGES:
+            raise ValueError(f"source is {self.source!r}, expected one of {', '.join(IMAGES)}")
 
     @property
     def observes(self) -> tuple[str, int]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import jax
 import jax.numpy as jnp
 
+from tpo.lab.names import REWARDS
 from tpo.lab.tasks.base import Contexts
 
 TARGETS: dict[str, Callable[[jax.Array, int], jax.Array]] = {
@@ -16,7 +17,6 @@ TARGETS: dict[str, Callable[[jax.Array, int], jax.Array]] = {
     "reverse_copy": lambda prompt, vocab: prompt[:, ::-1],
     "reverse_flip": lambda prompt, vocab: vocab - 1 - prompt[:, ::-1],
 }
-REWARDS = ("bag", "sequential", "terminal")
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,9 @@ import jax.numpy as jnp
 import optax
 from optax import contrib
 
+from tpo.lab.names import OPTIMISERS
 from tpo.lab.policies.base import Params, Policy
 
-NAMES = ("muon", "muon_fading", "adam", "sgd", "normalized")
 FADE = 0.001
 """The norm of the gradient below which fading steps are shorter than Muon's."""
 
@@ -29,8 +29,8 @@ class Optimiser:
     learning_rate: float = 1e-3
 
     def __post_init__(self) -> None:
-        if self.name not in NAMES:
-            raise ValueError(f"optimiser is {self.name!r}, expected one of {', '.join(NAMES)}")
+        if self.name not in OPTIMISERS:
+            raise ValueError(f"optimiser is {self.name!r}, expected one of {', '.join(OPTIMISERS)}")
         if not self.learning_rate > 0:
             raise ValueError(f"learning_rate is {self.learning_rate}, expected a number above 0")
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tpo.checks import close_match
-from tpo.llm.objective_options import accepted_options
+from tpo.llm.objective_options import accepted_options, build_objective
 from tpo.llm.runs.recipe import Recipe, typed_option
 from tpo.objectives.labels import label
 from tpo.storage.former_names import FORMER_OPTIONS, FORMER_VALUES, current_options
@@ -125,6 +125,8 @@ def _checked_method(objective: str, options: dict[str, Any]) -> MethodSpec:
                 f"Options: {', '.join([*of_recipe, *of_objective])}"
             )
     values = {k: typed_option(k, v) if k in RECIPE_OPTIONS else v for k, v in options.items()}
+    own = {k: v for k, v in values.items() if k in ("score", "eta") or k not in RECIPE_OPTIONS}
+    build_objective(objective, own, 0.0, "write it as an option of the method")
     return MethodSpec(objective, tuple(sorted(values.items())))
 
 

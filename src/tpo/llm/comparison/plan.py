@@ -193,4 +193,8 @@ def make_plan(
         raise ValueError(
             f"objective is {shared.objective!r} for a comparison: name it among the methods of --compare"
         )
-    return Plan(shared, compared, comparison.get("seeds", 1), read_tuning(comparison))
+    tuning = read_tuning(comparison)
+    for one in compared if tuning else ():
+        assert tuning is not None
+        tuning.variants(one)  # a value that an option does not accept is named here
+    return Plan(shared, compared, comparison.get("seeds", 1), tuning)

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import shutil
+import urllib.error
+import urllib.request
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -54,26 +57,88 @@ class Source(NamedTuple):
 
 def local_copy(model: str, folder: Path) -> Source:
     """Where NAME, NAME@REVISION or a folder is read from; a .gguf file is converted to `folder`."""
+    source = local_path(model)
+    if source is None:
+        name, _, revision = model.partition("@")
+        return Source(name, revision or None)
+    if source.is_dir():
+        if fault := broken_file(source, READ):
+            raise ValueError(f"model {model}: {fault}: restore the file, or give another folder")
+        return Source(str(source))
+    if saved_from(folder) != _source_record(source):
+        _convert(source, folder)
+    return Source(str(folder))
+
+
+def local_path(model: str) -> Path | None:
+    """The folder or file of a model; None for a name on the hub. What is neither is an error."""
     source = Path(model).expanduser()
     if source.is_dir():
         if not (source / "config.json").exists():
             raise FileNotFoundError(
                 f"model {model} is a folder without config.json: give one that save_pretrained wrote"
             )
-        if fault := broken_file(source, READ):
-            raise ValueError(f"model {model}: {fault}: restore the file, or give another folder")
-        return Source(str(source))
+        return source
     is_path = model.endswith(".gguf") or model[:1] in "./~" or model.count("/") > 1
     if is_path and not source.is_file():
-        raise FileNotFoundError(
-            f"model {model} does not exist: give a folder, a .gguf file, or a hub name such as Qwen/Qwen3-1.7B"
+        raise FileNotFoundError(f"model {model} does not exist: {_GIVE}")
+    return source if model.endswith(".gguf") else None
+
+
+_GIVE = "give a folder, a .gguf file, or a hub name such as Qwen/Qwen3-1.7B"
+
+
+def _check_file(source: Path) -> None:
+    with source.open("rb") as file:
+        if source.suffix != ".gguf" or file.read(4) != b"GGUF":
+            raise ValueError(f"model {source} is a file, and not a GGUF file: {_GIVE}")
+
+
+def check(model: str) -> None:
+    """Raise if a model cannot be found, before torch is imported: here, in the hub's cache, or on the hub."""
+    local = local_path(model)
+    if Path(model).is_file():
+        _check_file(Path(model))
+    if local is not None:
+        return
+    name, _, revision = model.partition("@")
+    if not re.fullmatch(r"[\w.-]+(/[\w.-]+)?", name):
+        raise ValueError(
+            f"model {model!r} is not a name of the hub, and not a folder here: {_GIVE}"
         )
-    if not model.endswith(".gguf"):
-        name, _, revision = model.partition("@")
-        return Source(name, revision or None)
-    if saved_from(folder) != _source_record(source):
-        _convert(source, folder)
-    return Source(str(folder))
+    from huggingface_hub import try_to_load_from_cache
+
+    if not isinstance(try_to_load_from_cache(name, "config.json", revision=revision or None), str):
+        _ask_hub(name)
+
+
+def _ask_hub(name: str) -> None:
+    """Raise if the hub has no such model, or cannot be reached; a slow hub is asked again for the model."""
+    from huggingface_hub import constants, get_token
+
+    token = get_token()
+    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    request = urllib.request.Request(f"{constants.ENDPOINT}/api/models/{name}", headers=headers)
+    fault = f"model {name!r} is not a folder here, nor in the hub's cache, and the hub"
+    try:
+        if constants.HF_HUB_OFFLINE:
+            raise urllib.error.URLError("HF_HUB_OFFLINE is set")
+        urllib.request.urlopen(request, timeout=HUB_ANSWERS_WITHIN).close()
+    except urllib.error.HTTPError as error:
+        if error.code in (401, 403, 404):
+            raise OSError(
+                f"{fault} shows none of that name (status {error.code}): {_GIVE}; for a private or gated "
+                "one, log in with `hf auth login`"
+            ) from None
+    except urllib.error.URLError as error:
+        if not isinstance(error.reason, TimeoutError):
+            raise OSError(f"{fault} cannot be reached ({error.reason}): {_GIVE}") from None
+    except TimeoutError:
+        pass
+
+
+HUB_ANSWERS_WITHIN = 1.5
+"""Seconds."""
 
 
 def saved_from(folder: Path) -> dict[str, Any] | None:

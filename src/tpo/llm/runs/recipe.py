@@ -1,4 +1,4 @@
-"""Recipe: all options of a training run as one value; presets, YAML, flags."""
+"""Recipe: all options of a training run as one value; presets, files, flags."""
 
 from __future__ import annotations
 
@@ -6,15 +6,34 @@ import json
 import os
 import shlex
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import MISSING, asdict, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tpo.checks import close_match
-from tpo.llm.objective_options import check_group
+from tpo.llm.objective_options import build_objective, check_group
+from tpo.llm.rewards.scorers import EXTRACT
 from tpo.llm.runs.launch import processes
 from tpo.llm.tasks import OPTIONS
 from tpo.llm.tasks import kind as kind_of_task
+from tpo.objectives.target_matching import SCORES
+from tpo.options import (
+    BOOL,
+    COUNT,
+    FINITE,
+    NAME,
+    NONNEGATIVE,
+    POSITIVE,
+    TABLE,
+    TEXT,
+    WHOLE,
+    Kind,
+    check,
+    kinds,
+    one_of,
+    option,
+    optional,
+)
 from tpo.storage.former_names import current_options
 
 if TYPE_CHECKING:
@@ -30,103 +49,115 @@ PAPER_BY_TASK = {"gsm8k": {"lora": 32, "beta": 1e-3}}
 """The paper's own options for a task."""
 
 
+MICRO_BATCH = Kind(
+    f"{COUNT.accepts}, or auto",
+    lambda v: v is None or COUNT.allowed(v),
+    lambda v: None if v in (None, "auto") else COUNT.read(v),
+    symbol="MICRO_BATCH",
+)
+SCORE = one_of(*SCORES)
+
+
 @dataclass(frozen=True)
 class Recipe:
     """A model, a task, an objective, and how long and how to train."""
 
-    model: str
-    """a hub name, also NAME@REVISION, a folder, or a .gguf file"""
-    task: str
-    objective: str = "tpo"
-    out: str = "tpo-output"
-    score: str | None = None
-    eta: float | None = None
-    objective_options: dict[str, Any] = field(default_factory=dict)
-    learning_rate: float = 1e-5
-    max_grad_norm: float = 1.0
-    """gradient-norm clip; 0 disables"""
-    skip_zero_gradient: bool = True
-    """skip a step whose gradient is zero; otherwise Adam's momentum moves the policy"""
-    prompts: int = 16
-    """per rollout batch"""
-    group_size: int = 16
-    epochs: int = 1
-    """per rollout batch (TRL's num_iterations)"""
-    steps: int = 100
-    """optimiser steps, one per epoch of a rollout batch"""
-    batches: int = 0
-    """rollout batches. If given, steps is batches x epochs, and eval_every and save_every count batches"""
-    micro_batch: int | None = None
-    """completions per forward and backward pass and device. None or "auto": on a GPU the most whole groups that
-    fit the free memory, measured at the first step; on a CPU one group, since more save no time there"""
-    max_tokens: int = 256
-    temperature: float = 1.0
-    beta: float = 0.0
-    """strength of the KL to the initial model"""
-    lora: int = 0
-    """rank; 0 trains all weights"""
-    seed: int = 0
-    task_options: dict[str, Any] = field(default_factory=dict)
-    scorer: str | None = None
-    hint: str | None = None
-    extract: str = "tag"
-    threshold: float | None = None
-    size: int = 2000
-    held_out: int = 100
-    eval_every: int = 0
-    """steps, or rollout batches where `batches` is given; 0 evaluates before and after only"""
-    eval_samples: int = 8
-    """completions per held-out prompt for pass@k"""
-    eval_kl: bool = False
-    """whether the last evaluation measures the KL from the initial model"""
-    save_every: int = 50
-    """counted like eval_every; 0 keeps no checkpoint, and an interrupted run starts again"""
-    discard_model: bool = False
-    """keep logs and results only"""
-    timeout: float = 10.0
-    """seconds for the score of one completion"""
-    scorers: int = 2
-    """processes that score completions"""
-    drop_truncated: bool = False
-    report_to: str = "none"
-    samples: int = 0
-    """completions to show with every line of progress"""
-    vllm: bool = False
-    cpu: bool = False
-    trl: dict[str, Any] = field(default_factory=dict)
-    """further options of TRL's GRPOConfig"""
+    model: str = option(MISSING, NAME, "a hub name, also NAME@REVISION, a folder, or a .gguf file")
+    task: str = option(
+        MISSING,
+        NAME,
+        "gsm8k, gsm8k@REVISION, gsm8k:FOLDER, gym:NAME (reasoning-gym), toy:NAME, or a .jsonl file",
+    )
+    objective: str = option(
+        "tpo", NAME, "a name of tpo.list_objectives(), without a critic, or FILE.py:CLASS (tpo)"
+    )
+    out: str = option("tpo-output", NAME, "folder of the run (tpo-output)")
+    score: str | None = option(
+        None, optional(SCORE), "sequence score: sum, mean, ratio, mean_ratio (ratio for tpo)"
+    )
+    eta: float | None = option(None, optional(POSITIVE), "temperature of the target")
+    objective_options: dict[str, Any] = option(dict, TABLE, "options of the objective, as JSON")
+    learning_rate: float = option(1e-5, POSITIVE, "of AdamW (1e-5)")
+    max_grad_norm: float = option(1.0, NONNEGATIVE, "gradient-norm clip (1); 0 disables")
+    skip_zero_gradient: bool = option(
+        True,
+        BOOL,
+        "skip zero-gradient steps; otherwise Adam's momentum moves the policy there (yes)",
+    )
+    prompts: int = option(16, COUNT, "per rollout batch")
+    group_size: int = option(16, COUNT, "completions per prompt, K")
+    epochs: int = option(1, COUNT, "epochs per rollout batch, TRL's num_iterations (1)")
+    steps: int = option(100, COUNT, "optimiser steps (100)")
+    batches: int = option(
+        0,
+        WHOLE,
+        "rollout batches, instead of --steps; --eval-every and --save-every count them too",
+    )
+    micro_batch: int | None = option(
+        None,
+        MICRO_BATCH,
+        "completions per forward and backward pass and device, or auto: on a GPU the most that fit the memory, "
+        "on a CPU one group (auto)",
+    )
+    max_tokens: int = option(256, COUNT, "per completion")
+    temperature: float = option(1.0, POSITIVE, "of sampling (1.0)")
+    beta: float = option(0.0, NONNEGATIVE, "strength of the KL to the initial model")
+    lora: int = option(0, WHOLE, "rank of LoRA; 0 trains all weights")
+    seed: int = option(0, WHOLE, "of sampling and prompts' order (0)")
+    task_options: dict[str, Any] = option(dict, TABLE, "options of a gym dataset or a toy, as JSON")
+    scorer: str | None = option(
+        None,
+        optional(NAME),
+        "for a .jsonl task: exact (without one), number, contains, gsm8k, or module:function",
+    )
+    hint: str | None = option(None, optional(TEXT), "added to every prompt")
+    extract: str = option(
+        "tag", one_of(*EXTRACT), "how a gym answer is found: tag, number or text (tag)"
+    )
+    threshold: float | None = option(
+        None, optional(FINITE), "a score above it counts 1, any other 0"
+    )
+    size: int = option(2000, COUNT, "prompts of a gym task or a toy (2000)")
+    held_out: int = option(100, COUNT, "prompts kept for evaluation (100)")
+    eval_every: int = option(0, WHOLE, "steps between evaluations (before and after only)")
+    eval_samples: int = option(8, COUNT, "completions per held-out prompt for pass@k (8)")
+    eval_kl: bool = option(False, BOOL, "measure the final KL from the initial model")
+    save_every: int = option(50, WHOLE, "steps between checkpoints (50); 0 keeps none")
+    discard_model: bool = option(False, BOOL, "keep logs and results only, not the weights")
+    timeout: float = option(10.0, POSITIVE, "seconds for the score of one completion (10)")
+    scorers: int = option(2, COUNT, "processes that score completions (2)")
+    drop_truncated: bool = option(False, BOOL, "leave truncated completions out of their group")
+    report_to: str = option("none", NAME, "tensorboard, wandb or trackio (none)")
+    samples: int = option(0, WHOLE, "completions to show with every step (0)")
+    vllm: bool = option(False, BOOL, "sample with vLLM")
+    cpu: bool = option(False, BOOL, "train on the CPU")
+    trl: dict[str, Any] = option(dict, TABLE, "further options of TRL's GRPOConfig, as JSON")
 
     def __post_init__(self) -> None:
-        for name in ("prompts", "steps", "max_tokens", "epochs", "eval_samples", "scorers"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} is {getattr(self, name)}, expected at least 1")
-        counts = ("batches", "eval_every", "save_every", "lora", "samples", "seed")
-        for name in (*counts, "max_grad_norm"):
-            if getattr(self, name) < 0:
-                raise ValueError(f"{name} is {getattr(self, name)}, expected 0 or more")
+        check(self)
         if self.batches:
             object.__setattr__(self, "steps", self.in_steps(self.batches))
-        if self.micro_batch is not None and self.micro_batch < 1:
-            raise ValueError(f"micro_batch is {self.micro_batch}, expected at least 1, or auto")
         check_group(self.objective, "group_size", self.group_size)
-        for name in ("learning_rate", "temperature", "timeout"):
-            if not getattr(self, name) > 0:
-                raise ValueError(f"{name} is {getattr(self, name)}, expected a number above 0")
         for name in self.trl:
-            if name in _TYPES:
+            if name in KINDS:
                 raise ValueError(f"trl holds {name!r}, which is an option of its own: give {name}")
+        self._check_micro_batch()
+
+    def _check_micro_batch(self) -> None:
         rows, per_step = self.prompts * self.group_size, self.rows_per_step
-        if rows % per_step:
-            fits = [m for m in range(1, rows + 1) if rows % (m * processes()) == 0]
-            whole = [m for m in fits if m % self.group_size == 0] or fits
-            near = max(
-                (m for m in whole if m <= self.rows_per_device), default=min(whole, default=0)
-            )
-            raise ValueError(
-                f"micro_batch is {self.rows_per_device} on {processes()} processes, and a rollout batch has "
-                f"prompts x group_size = {rows} completions: "
-                + (f"set micro_batch={near}" if near else f"set prompts={per_step}")
-            )
+        if rows % per_step == 0:
+            return
+        fits = [m for m in range(1, rows + 1) if rows % (m * processes()) == 0]
+        whole_groups = [m for m in fits if m % self.group_size == 0] or fits
+        near = max(
+            (m for m in whole_groups if m <= self.rows_per_device),
+            default=min(whole_groups, default=0),
+        )
+        raise ValueError(
+            f"micro_batch is {self.rows_per_device} on {processes()} processes, and a rollout batch has "
+            f"prompts x group_size = {rows} completions: "
+            + (f"set micro_batch={near}" if near else f"set prompts={per_step}")
+        )
 
     def in_steps(self, n: int) -> int:
         """Optimiser steps in n steps or, if the budget is in rollout batches, in n batches."""
@@ -153,6 +184,12 @@ class Recipe:
         """Completions per forward pass of all processes."""
         return self.rows_per_device * processes()
 
+    @property
+    def of_task(self) -> dict[str, Any]:
+        """The options of the task besides `task_options`."""
+        names = ("scorer", "hint", "extract", "threshold", "size", "held_out")
+        return {name: getattr(self, name) for name in names}
+
     def config(self) -> TargetPolicyConfig:
         """TRL's options for this recipe."""
         from tpo.llm.runs.trl_options import trl_config
@@ -164,6 +201,8 @@ class Recipe:
         return asdict(self)
 
 
+KINDS = kinds(Recipe)
+"""What each option of a recipe accepts."""
 TRL_BATCHING = (
     "per_device_train_batch_size", "gradient_accumulation_steps", "steps_per_generation",
     "generation_batch_size", "micro_batch", "deepspeed", "fsdp", "fsdp_config", "parallelism_config",
@@ -196,6 +235,8 @@ def recipe(
         )
     made = Recipe(**{name: typed_option(name, value) for name, value in values.items()})
     _check_task_options(made)
+    options = {**made.objective_options, "score": made.score, "eta": made.eta}
+    build_objective(made.objective, options, made.beta, "give beta instead")
     return made
 
 
@@ -222,43 +263,10 @@ def _check_task_options(made: Recipe) -> None:
 
 def typed_option(name: str, value: Any) -> Any:
     """The value of an option of a recipe, in the option's type."""
-    if name == "micro_batch" and value == "auto":
-        return None
-    kind, optional = _TYPES[name]
-    return None if value is None and optional else typed_value(kind, name, value)
+    return KINDS[name].value(name, value)
 
 
-def typed_value(kind: str, name: str, value: Any) -> Any:
-    """A value as an int, float, str, ...; YAML reads 1e-5, which has no point, as text."""
-    try:
-        if kind in ("int", "float") and not isinstance(value, bool):
-            number = float(value)
-            if kind == "float":
-                return number
-            if number.is_integer():
-                return int(number)
-        elif type(value).__name__ == kind:
-            return value
-    except (TypeError, ValueError):
-        pass
-    auto = " or auto" if name == "micro_batch" else ""
-    raise ValueError(f"{name} is {value!r}, expected {_EXPECTED[kind]}{auto}")
-
-
-_TYPES = {
-    f.name: (str(f.type).partition(" ")[0].partition("[")[0], "None" in str(f.type))
-    for f in fields(Recipe)
-}
-"""The type of each option (int, float, str, bool or dict), and whether it may be None."""
 _DEFAULTS = {f.name: f.default for f in fields(Recipe)}
-_EXPECTED = {
-    "int": "a whole number",
-    "float": "a number",
-    "str": "text",
-    "bool": "true or false",
-    "dict": "name: value pairs",
-}
-"""Each type in an error message."""
 
 
 def command_flags(made: Recipe) -> str:
@@ -281,18 +289,3 @@ def refuse_unknown(options: Iterable[str], also_known: Iterable[str] = ()) -> No
         if name not in names:
             hint = close_match(name, names)
             raise ValueError(f"unknown option {name!r}.{hint} Options: {', '.join(names)}")
-
-
-def read_yaml(path: str) -> dict[str, Any]:
-    """The options in a YAML file."""
-    import yaml
-
-    if not Path(path).exists():
-        raise FileNotFoundError(f"{path} does not exist: give --config an existing YAML file")
-    try:
-        options = yaml.safe_load(Path(path).read_bytes())
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise ValueError(f"{path} is not valid YAML: {' '.join(str(error).split())}") from None
-    if not isinstance(options, dict):
-        raise ValueError(f"{path} holds a {type(options).__name__}, expected option: value lines")
-    return options

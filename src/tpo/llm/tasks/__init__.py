@@ -8,15 +8,16 @@ and `answer`.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from tpo.llm.tasks.gsm8k import gsm8k_task
-from tpo.llm.tasks.gym import gym_task
-from tpo.llm.tasks.jsonl import jsonl_task
+from tpo.llm.tasks.gsm8k import gsm8k_task, rows_of_folder
+from tpo.llm.tasks.gym import gym_dataset, gym_task
+from tpo.llm.tasks.jsonl import check_scorer, checked_rows, jsonl_task
 from tpo.llm.tasks.options import TaskOptions
 from tpo.llm.tasks.text_task import TextTask
-from tpo.llm.tasks.toys import toy_task
+from tpo.llm.tasks.toys import questions, toy_task
 
 OPTIONS = {
     "gsm8k": ("hint",),
@@ -44,18 +45,38 @@ def task(name: str, options: Mapping[str, Any] | None = None, **more: Any) -> Te
     such as `held_out=50`.
     """
     chosen = TaskOptions(options or {}, **more)
+    _check_kind(name)
     if kind(name) == "gsm8k":
         return gsm8k_task(name, chosen)
     if kind(name) == "gym":
         return gym_task(name, chosen)
     if kind(name) == "toy":
         return toy_task(name, chosen)
+    return jsonl_task(Path(name), chosen)
+
+
+def check(name: str, options: Mapping[str, Any] | None = None, **more: Any) -> None:
+    """Raise what is wrong with a task, before `datasets` and torch are imported; the hub is not asked."""
+    chosen = TaskOptions(options or {}, **more)
+    _check_kind(name)
+    first, _, rest = name.partition(":")
     if kind(name) == "jsonl":
-        return jsonl_task(Path(name), chosen)
-    raise ValueError(
-        f"unknown task {name!r}: use gsm8k, gsm8k:FOLDER, gym:NAME (a dataset of reasoning-gym, such as "
-        "gym:chain_sum), toy:NAME (such as toy:sort), or the path of a .jsonl file with prompt and answer"
-    )
+        checked_rows(Path(name), chosen)
+        check_scorer(chosen.scorer)
+    elif first == "toy":
+        questions(rest, chosen.task_options, chosen.size + chosen.held_out, chosen.seed)
+    elif first == "gym" and find_spec("reasoning_gym"):
+        gym_dataset(name, chosen)
+    else:
+        rows_of_folder(name)
 
 
-__all__ = ["OPTIONS", "TaskOptions", "TextTask", "kind", "task"]
+def _check_kind(name: str) -> None:
+    if kind(name) is None:
+        raise ValueError(
+            f"unknown task {name!r}: use gsm8k, gsm8k:FOLDER, gym:NAME (a dataset of reasoning-gym, such as "
+            "gym:chain_sum), toy:NAME (such as toy:sort), or the path of a .jsonl file with prompt and answer"
+        )
+
+
+__all__ = ["OPTIONS", "TaskOptions", "TextTask", "check", "kind", "task"]

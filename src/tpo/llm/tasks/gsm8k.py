@@ -15,17 +15,23 @@ PARTS = ("train", "test")
 STEP_BY_STEP = "Think step by step, then give the final answer as a number on the last line."
 
 
+def rows_of_folder(name: str) -> list[list[dict[str, Any]]] | None:
+    """The rows of train.jsonl and test.jsonl of `gsm8k:FOLDER`; None for the hub's."""
+    at, _, folder = name.partition(":")
+    if folder and "@" in at:
+        raise ValueError(f"task is {name!r}: a folder has no revision, give gsm8k:{folder}")
+    if not folder:
+        return None
+    return [read_jsonl(Path(folder) / f"{part}.jsonl", "question") for part in PARTS]
+
+
 def gsm8k_task(name: str, options: TaskOptions) -> TextTask:
     """All of its training set; the held-out prompts are the first of its test set."""
     hint = STEP_BY_STEP if options.hint is None else options.hint
-    at, _, folder = name.partition(":")
-    revision = at.partition("@")[2] or None
-    if folder and revision:
-        raise ValueError(f"task is {name!r}: a folder has no revision, give gsm8k:{folder}")
-    parts: list[Any]
-    if folder:
-        parts = [read_jsonl(Path(folder) / f"{part}.jsonl", "question") for part in PARTS]
-    else:
+    parts: list[Any] | None = rows_of_folder(name)
+    revision = None
+    if parts is None:
+        revision = name.partition("@")[2] or None
         parts = _from_hub(revision)
         revision = commit_of(parts[0]) or revision
     train, test = [

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from tpo.llm.rewards.pool import Scoring
 from tpo.llm.rewards.scorers import NAMED
 from tpo.llm.tasks.options import TaskOptions
 from tpo.llm.tasks.text_task import TextTask, datasets_of, messages
@@ -13,17 +14,8 @@ from tpo.llm.tasks.text_task import TextTask, datasets_of, messages
 
 def jsonl_task(path: Path, options: TaskOptions) -> TextTask:
     """The prompts of the file; the held-out ones are the last."""
+    rows = checked_rows(path, options)
     scorer, hint, held_out = options.scorer or "exact", options.hint or "", options.held_out
-    if scorer not in NAMED and ":" not in scorer:
-        raise ValueError(
-            f"unknown scorer {scorer!r}. Valid names: {', '.join(NAMED)}; or an import path module:function"
-        )
-    rows = read_jsonl(path, "prompt", least=2)
-    if len(rows) <= held_out:
-        raise ValueError(
-            f"{path} has {len(rows)} prompts and held_out is {held_out}: "
-            f"set held_out to at most {len(rows) - 1}"
-        )
     train, test = [
         {
             "prompt": [
@@ -39,13 +31,40 @@ def jsonl_task(path: Path, options: TaskOptions) -> TextTask:
     )
 
 
+def checked_rows(path: Path, options: TaskOptions) -> list[dict[str, Any]]:
+    """The rows of the file; too few of them, or an unknown scorer, is an error."""
+    scorer, held_out = options.scorer or "exact", options.held_out
+    if scorer not in NAMED and ":" not in scorer:
+        raise ValueError(
+            f"unknown scorer {scorer!r}. Valid names: {', '.join(NAMED)}; or an import path module:function"
+        )
+    rows = read_jsonl(path, "prompt", least=2)
+    if len(rows) <= held_out:
+        raise ValueError(
+            f"{path} has {len(rows)} prompts and held_out is {held_out}: "
+            f"set held_out to at most {len(rows) - 1}"
+        )
+    return rows
+
+
+def check_scorer(scorer: str | None) -> None:
+    """Load a scorer of one's own, module:function, in a process of its own."""
+    if scorer and ":" in scorer:
+        scoring = Scoring({"name": scorer}, workers=1)
+        try:
+            scoring.check()
+        finally:
+            scoring.close()
+
+
 def read_jsonl(path: Path, question: str, least: int = 1) -> list[dict[str, Any]]:
     """The rows of a file, at least so many.
 
     Each has an `answer`, and a text or a list of messages under the key `question`.
     """
-    if not path.exists():
-        raise FileNotFoundError(f"{path} does not exist: give the path of a JSONL file")
+    if not path.is_file():
+        reason = "is a folder" if path.exists() else "does not exist"
+        raise FileNotFoundError(f"{path} {reason}: give the path of a JSONL file")
     try:
         lines = path.read_text(encoding="utf-8").split("\n")
     except UnicodeDecodeError as error:

@@ -7,15 +7,16 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from typing import Any
 
 from omegaconf import DictConfig, OmegaConf, open_dict
 
 from tpo.checks import close_match
 from tpo.llm.objective_options import build_objective
-from tpo.llm.runs.recipe import typed_value
 from tpo.objectives import Objective
+from tpo.objectives.target_matching import SCORES
+from tpo.options import BOOL, FINITE, NAME, POSITIVE, TABLE, WHOLE, kinds, one_of, option, optional
 from tpo.storage.former_names import current_options
 
 SECTION = "trainer.v1.tpo"
@@ -39,17 +40,21 @@ _FORBIDDEN = {
 class Settings:
     """The objective, its options, and what is logged and skipped."""
 
-    objective: str = "tpo"
-    objective_options: Mapping[str, Any] = field(default_factory=dict)
-    score: str | None = None
-    """of TPO: sum, mean, ratio or mean_ratio; None means ratio"""
-    eta: float | None = None
-    success: float = 0.5
-    """in the logs, a score above this counts as solved"""
-    patience: int = 10
-    """rollout batches without an informative group before a warning"""
-    skip_zero_gradient: bool = True
-    """skip an update whose advantages are all 0; otherwise Adam's momentum moves the policy"""
+    objective: str = option("tpo", NAME)
+    objective_options: Mapping[str, Any] = option(dict, TABLE)
+    score: str | None = option(
+        None, optional(one_of(*SCORES)), "of TPO: sum, mean, ratio or mean_ratio; None means ratio"
+    )
+    eta: float | None = option(None, optional(POSITIVE))
+    success: float = option(0.5, FINITE, "in the logs, a score above this counts as solved")
+    patience: int = option(
+        10, WHOLE, "rollout batches without an informative group before a warning"
+    )
+    skip_zero_gradient: bool = option(
+        True,
+        BOOL,
+        "skip an update whose advantages are all 0; otherwise Adam's momentum moves the policy",
+    )
 
     def build(self) -> Objective:
         """The objective; an error names a wrong name or option, and what is accepted."""
@@ -88,8 +93,9 @@ def read(config: DictConfig) -> Settings:
         if name not in names:
             hint = close_match(name, names)
             raise ValueError(f"{SECTION} has no option {name!r}.{hint} Options: {', '.join(names)}")
-    settings = Settings(**{str(k): v for k, v in given.items()})
-    typed_value("bool", f"{SECTION}.skip_zero_gradient", settings.skip_zero_gradient)
+    typed = kinds(Settings)
+    values = {str(k): typed[str(k)].value(f"{SECTION}.{k}", v) for k, v in given.items()}
+    settings = Settings(**values)
     settings.build()
     return settings
 

@@ -1,0 +1,1 @@
+"""Flags: the parser of commands, and what their values are."""
