@@ -10,7 +10,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 export JAX_COMPILATION_CACHE_DIR ?= $(CURDIR)/.cache/jax
 
-.PHONY: demo demo-llm test test-llm-oldest test-vllm test-verl check format docs bench package clean
+.PHONY: demo demo-llm test kills test-llm-oldest test-vllm test-verl check format docs bench package clean
 
 demo: $(VENV)/.lab ## TPO beside GRPO, PPO and DG on one task, in about two minutes
 	$(BIN)/tpo demo
@@ -43,6 +43,9 @@ format: $(VENV)/.dev ## what `check` would complain about and a machine can fix
 
 docs: $(VENV)/.dev ## the documentation, in docs/_build/html; its code runs
 	$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going -b html docs docs/_build/html
+
+kills: $(VENV)/.dev ## 36 runs killed at random points, by every engine of the lab, in about ten minutes
+	$(BIN)/python tools/kill_runs.py
 
 bench: $(VENV)/.dev ## speed on this machine, as ratios measured in one run
 	$(BIN)/tpo bench
