@@ -44,7 +44,7 @@ format: $(VENV)/.dev ## what `check` would complain about and a machine can fix
 docs: $(VENV)/.dev ## the documentation, in docs/_build/html; its code runs
 	$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going -b html docs docs/_build/html
 
-kills: $(VENV)/.dev ## 36 runs killed at random points, by every engine of the lab, in about ten minutes
+kills: $(VENV)/.dev ## 36 kills of runs of the lab at random points; what they end with is compared
 	$(BIN)/python tools/kill_runs.py
 
 bench: $(VENV)/.dev ## speed on this machine, as ratios measured in one run

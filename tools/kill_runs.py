@@ -16,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -215,13 +215,13 @@ def same(folder: Path, expected: Path) -> bool:
     )
 
 
-def main() -> int:
+def main(arguments: Sequence[str] | None = None) -> int:
     """Print a table of kills; the exit status is 1 if one was not survived."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", default=",".join(RUNS), help="which of " + ", ".join(RUNS))
     parser.add_argument("--kills", type=int, default=9, help="kills of each (default 9)")
     parser.add_argument("--seed", type=int, default=0, help="of the random times (default 0)")
-    args = parser.parse_args()
+    args = parser.parse_args(arguments)
     lost = 0
     print(
         f"commit {commit()}\n\n| run | kills of the command | of a worker | survived |\n|---|---|---|---|"

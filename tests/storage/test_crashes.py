@@ -149,9 +149,7 @@ def test_a_part_of_a_writer_that_lives_is_left_alone(folder):
     opened = []
 
     def open_meanwhile(descriptor):
-        if not opened:
-            opened.append(True)
-            Store(folder)
+        opened.append(Store(folder))
         return flush(descriptor)
 
     flush, os.fsync = os.fsync, open_meanwhile
@@ -159,6 +157,6 @@ def test_a_part_of_a_writer_that_lives_is_left_alone(folder):
         write_json(folder / "k" / "cell.json", {"cell": 1})
     finally:
         os.fsync = flush
-    assert opened
+    assert len(opened) == 3  # of the file, of its folder before, and after
     assert store.description("k") == {"cell": 1}
     assert files(folder) == ["k/cell.json", "store.json", "thesis.tex.part"]

@@ -11,7 +11,7 @@ from unittest import mock
 import hypothesis.extra.numpy as hnp
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tpo.storage import former_names, npz, numbers
@@ -63,6 +63,7 @@ CONTENT = bytes(npz.to_bytes({"error": np.arange(6.0).reshape(2, 3), "episode": 
 
 @settings(max_examples=150, deadline=None)
 @given(place=st.integers(0, len(CONTENT) - 1), change=st.integers(1, 255))
+@example(place=len(CONTENT) - 102, change=57)  # hides a member
 def test_a_changed_byte_is_noticed_or_changes_no_number(place, change):
     """`np.load` gives [2, 2] numbers for a header of which one digit has changed."""
     damaged = CONTENT[:place] + bytes([CONTENT[place] ^ change]) + CONTENT[place + 1 :]

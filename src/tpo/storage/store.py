@@ -173,14 +173,12 @@ class Store:
 
     def shards(self, key: str) -> list[tuple[int, int]]:
         """(first seed, count) of each shard of a run that has been started; no two share a seed."""
+        # Two runs at once may divide the seeds differently.
         names = {path.parent.name for path in self.folder.glob(f"{key}/seeds/*/*.npz")}
+        found = (match for name in names if (match := SHARD.fullmatch(name)))
         kept: list[tuple[int, int]] = []
-        for first, count in sorted(
-            (int(x[1]), int(x[2])) for x in map(SHARD.fullmatch, names) if x
-        ):
-            if not kept or first >= sum(
-                kept[-1]
-            ):  # two runs at once may divide the seeds differently
+        for first, count in sorted((int(match[1]), int(match[2])) for match in found):
+            if not kept or first >= sum(kept[-1]):
                 kept.append((first, count))
         return kept
 

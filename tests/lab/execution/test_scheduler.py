@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from kill_runs import children, computes, workers
 from support import tiny_study as tiny
 from tpo.lab import studies
 from tpo.lab.execution import Failed, engine
@@ -75,35 +76,6 @@ def assert_same(found, expected):
         assert path.read_text() == (Path(expected) / key / "cell.json").read_text()
 
 
-def children(pid):
-    """The processes below this one, by number."""
-    parents = {}
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            fields = path.read_text().rpartition(")")[2].split()
-        except OSError:
-            continue
-        if fields[0] != "Z":
-            parents[int(path.parent.name)] = int(fields[1])
-    found, more = set(), {pid}
-    while more:
-        more = {child for child, parent in parents.items() if parent in more} - found
-        found |= more
-    return found
-
-
-def workers(pid):
-    """Those that compute: they have the compiler's library open."""
-    return [child for child in sorted(children(pid)) if _computes(child)]
-
-
-def _computes(pid):
-    try:
-        return "jaxlib" in Path(f"/proc/{pid}/maps").read_text()
-    except OSError:
-        return False
-
-
 def alive(pid):
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
@@ -157,7 +129,7 @@ def test_schedulers_and_workers_may_be_killed(words, alone, cache, tmp_path):
     below = children(first.pid)
     first.kill()
     first.communicate()
-    until(lambda: not any(map(_computes, below)))  # it takes its workers along
+    until(lambda: not any(map(computes, below)))  # it takes its workers along
     left = reached(tmp_path / "s")
     assert 0 < left < tiny.EPISODES
     second = begun(words, tmp_path / "s", cache, after=left)  # it goes on from there
