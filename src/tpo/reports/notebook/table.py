@@ -13,9 +13,9 @@ from tpo.reports.labels import readable
 
 HEADINGS = {
     "published": "published", "ours": "ours", "low": "low", "high": "high", "last100": "final error (%)",
-    "last100_low": "from", "last100_high": "to", "solved": "solved", "n": "seeds",
-    "steps_to_threshold": "steps to 1%", "mean": "last episode (%)", "median": "median (%)", "iqm": "IQM (%)",
-    "best": "best (%)",
+    "last100_low": "from", "last100_high": "to", "solved": "solved", "failed": "failed",
+    "n": "seeds", "steps_to_threshold": "steps to 1%", "steps_median": "median seed's steps",
+    "mean": "last episode (%)", "median": "median (%)", "iqm": "IQM (%)", "best": "best (%)",
 }  # fmt: skip
 """The columns that are shown, in this order after the settings and the method, where a row has them.
 
@@ -92,7 +92,9 @@ class ResultTable:
         return bool(values) and name not in HIDDEN
 
 
-HIDDEN = ("agreement", "iqm_low", "iqm_high", "device", "done")
+HIDDEN = (
+    "agreement", "iqm_low", "iqm_high", "steps_low", "steps_high", "reached", "device", "done",
+)  # fmt: skip
 """Columns of the rows that are not shown."""
 
 
