@@ -85,6 +85,15 @@ CASES = {
     "sapo": (-0.2464037445, [-0.2743136442, -0.3177958052, 0.2243809815, 0.1707297008]),
     # -¼[1.1 log .55 + 1.3 log .65 - .9 log .45 - .7 log .35]; slope -ru/4.
     "cispo": (-0.0589734805, [-0.275, -0.325, 0.225, 0.175]),
+    # KL(.5‖.55) = .0050 and KL(.5‖.65) = .0472 are below .05, so no token is dropped; A = ±.5:
+    # -.5(1.1 + 1.3 - .9 - .7)/2; slope -rA/2.
+    "dppo_kl": (-0.2, [-0.275, -0.325, 0.225, 0.175]),
+    # A = ±.5, the failure tapered by its ratio .63: -½(.5 ell_0 - .5·.63 ell_1).
+    "topr": (-0.0339569676, [-0.25, -0.25, 0.1575, 0.1575]),
+    # x = log 1.43, log .63 = .3576744, -.4620355: ½Σ(-A x + .0005 x²); slope ½(-A + .001 x).
+    "opmd": (-0.2048421240, [-0.2498211628, -0.2498211628, 0.2497689823, 0.2497689823]),
+    # V = ½ log((e² + 1)/2) = .7168904, so R - V = .2831096, -.7168904: ½Σ(.001 x - (R - V))²; slope .001(.001 x - (R - V)).
+    "oapl": (0.2966091331, [-0.0002827519, -0.0002827519, 0.0007164284, 0.0007164284]),
 }  # fmt: skip
 
 OPTIONED = {
@@ -105,6 +114,10 @@ OPTIONED = {
     "gspo_token": ({"clip_low": 0.5, "clip_high": 0.5}, {}, -0.2010503405),
     # verl's reading: ratios clipped to .8 and 1.2: -¼[1.1 log .55 + 1.2 log .65 - .9 log .45 - .8 log .35]
     "cispo": ({"floor": 0.8, "cap": 1.2}, {}, -0.0959886065),
+    # The second token of each moved by .15, with its advantage: dropped. -.5(1.1 - .9)/2.
+    "dppo": ({"delta": 0.1}, {}, -0.05),
+    # The failure is log(.9·.7)/-2 = .231 nats per token behind: dropped. GRPO's clip on the success: -(1.1 + 1.2)/4.
+    "opsm": ({"delta": 0.2}, {}, -0.575),
     # k2 against a reference .1 below the snapshot: -.15 + .01·¼Σ(log r + .1)²/2.
     "reinforce_pp": (
         {"group_baseline": True}, {"log_probs_ref": OLD - 0.1}, -0.1497057941

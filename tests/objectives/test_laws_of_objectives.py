@@ -20,7 +20,9 @@ LIKELIHOOD = {"mpo", "v_mpo", "reps", "awr", "ce"}
 """These raise the likelihood of what was sampled, whatever the scores."""
 GIVEN_BASELINE = {"remax", "a2c", "vapo"}
 """These subtract what they are given, not a mean of scores."""
-WEIGHED_NOW = {"dg", "cispo", "gspo_token"}
+OPTIMAL_VALUE = {"oapl"}
+"""It subtracts the value of the regularised optimum, which is above the mean score."""
+WEIGHED_NOW = {"dg", "cispo", "gspo_token", "topr"}
 """The weight of log pi depends on the current policy and has no gradient, so a slope of the loss shows another."""
 BY_POSITION = {"ppo", "reinforce", "reinforce_pp", "dg", "trpo_penalty", "mdpo"}
 """The baseline is a mean over the batch, not over the group."""
@@ -35,7 +37,7 @@ Z_SCORED = sorted(
 )
 LINEAR = ("reinforce", "rloo", "dr_grpo", "ppo", "pg_is")
 TARGETS = [name for name in NAMES if name.startswith(("tpo", "lpo"))]
-COMPARING = set(GROUPED) - LIKELIHOOD - {"tpo_no_anchor"}
+COMPARING = set(GROUPED) - LIKELIHOOD - OPTIMAL_VALUE - {"tpo_no_anchor"}
 """On-policy, without a penalty, these compare candidates and do nothing else."""
 few = settings(max_examples=8)
 

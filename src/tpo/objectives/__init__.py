@@ -13,6 +13,7 @@ from tpo.objectives.likelihood import AWR, PMPO, REBEL
 from tpo.objectives.lpo import LPO
 from tpo.objectives.mpo import MPO, REPS, VMPO
 from tpo.objectives.multi import GDPO, MTGRPO, task_logits_after
+from tpo.objectives.off_policy import OAPL, OPMD, TOPR
 from tpo.objectives.overlong import overlong_penalty
 from tpo.objectives.ppo import MDPO, PPO, ImportanceWeighted, TRPOPenalty
 from tpo.objectives.reinforce import A2C, RLOO, Reinforce, ReMax
@@ -22,6 +23,7 @@ from tpo.objectives.snapshot import snapshot_advantages
 from tpo.objectives.soft_clip import CISPO, SAPO
 from tpo.objectives.target_matching import coefficients, loss, target
 from tpo.objectives.tpo import TPO
+from tpo.objectives.trust_masks import DPPO, OPSM
 from tpo.objectives.vapo import VAPO
 
 register("tpo", TPO)
@@ -79,6 +81,18 @@ register("gspo", GSPO)
 register("gspo_token", GSPOToken)
 register("sapo", SAPO)
 register("cispo", CISPO)
+register("dppo", DPPO)
+register(
+    "dppo_kl",
+    DPPO,
+    "DPPO whose trust region is a KL instead of a change of probability.",
+    divergence="kl",
+    delta=0.05,
+)
+register("opsm", OPSM)
+register("topr", TOPR)
+register("opmd", OPMD)
+register("oapl", OAPL)
 
 __all__ = [
     "Objective",

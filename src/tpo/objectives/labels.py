@@ -43,6 +43,12 @@ LABELS = {
     "gspo_token": "GSPO token",
     "sapo": "SAPO",
     "cispo": "CISPO",
+    "dppo": "DPPO",
+    "dppo_kl": "DPPO KL",
+    "opsm": "OPSM",
+    "topr": "TOPR",
+    "opmd": "OPMD",
+    "oapl": "OAPL",
 }
 
 
