@@ -10,7 +10,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 export JAX_COMPILATION_CACHE_DIR ?= $(CURDIR)/.cache/jax
 
-.PHONY: demo demo-llm test kills test-llm-oldest test-vllm test-verl check format docs bench package clean
+.PHONY: demo demo-llm test kills mutants test-llm-oldest test-vllm test-verl check format docs bench package clean
 
 demo: $(VENV)/.lab ## TPO beside GRPO, PPO and DG on one task, in about two minutes
 	$(BIN)/tpo demo
@@ -36,6 +36,9 @@ check: $(VENV)/.dev ## lint, format, types, direction of imports, documentation
 	$(BIN)/mypy
 	PYTHONPATH=tools $(BIN)/lint-imports --no-cache
 	$(MAKE) docs
+
+mutants: $(VENV)/.dev ## faults put into a copy of the sources, one at a time: the tests must notice each
+	$(BIN)/python tools/mutants/run.py --workers $(TESTERS)
 
 format: $(VENV)/.dev ## what `check` would complain about and a machine can fix
 	$(BIN)/ruff check --fix .

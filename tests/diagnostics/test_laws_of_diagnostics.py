@@ -86,6 +86,16 @@ def test_with_two_levels_a_group_is_uninformative_if_all_fail_or_all_pass(
     close(shares.all_fail, (scores.sum(-1) == 0).mean())
 
 
+@given(st.floats(0, 1), st.integers(1, 5))
+def test_a_score_at_the_threshold_is_not_a_success(threshold: float, K: int) -> None:
+    at, above = np.full((1, K), threshold), np.full((1, K), threshold + 0.1)
+    assert group_shares(at, threshold=threshold).all_fail == 1
+    assert group_shares(above, threshold=threshold).all_pass == 1
+    both = np.concatenate([at, above], -1)
+    mass = target_mass(np.full_like(both, 0.5 / K), both, threshold=threshold)
+    close(mass, 0.5)
+
+
 @given(batches(("binary",), T=1), st.floats(0.1, 10))
 def test_the_mass_of_the_target_is_on_winners_and_losers_and_leans_to_the_winners(
     batch: Batch, eta: float

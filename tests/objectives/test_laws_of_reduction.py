@@ -109,7 +109,7 @@ def named(row: Reduction) -> str:
 
 
 @pytest.mark.parametrize("row", REDUCTIONS, ids=named)
-@settings(max_examples=8)
+@settings(max_examples=6)
 @given(batches())
 def test_an_objective_is_another_one(row: Reduction, batch: Batch) -> None:
     batch = row.batch(batch)

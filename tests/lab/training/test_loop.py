@@ -56,6 +56,20 @@ def test_other_seeds_and_other_methods_change_no_bit(curves):
         np.testing.assert_array_equal(alone[name][0], curves[name][2], err_msg=name)
 
 
+def test_each_seed_and_each_episode_draws_anew():
+    """From equal logits, which stay equal at a rate of almost 0, curves differ by what was drawn alone."""
+    cell = Cell(
+        Sequences(6, reward="bag"),
+        method("ppo", 6),
+        Budget(4, 6, seeds=3),
+        Optimiser("sgd", 1e-12),
+        PositionTable(6, 2),
+    )
+    errors = run(cell)["error"]
+    assert len(np.unique(errors, axis=0)) == 3
+    assert all(len(np.unique(row)) > 1 for row in errors)
+
+
 def test_batched_seeds_give_the_same_curves_to_rounding(curves):
     batched = run(TERMINAL, pace=Pace(batched=True))
     for name in ("error", "gradient_norm", "distinct"):  # later ones drift apart by sampling
