@@ -29,7 +29,8 @@ _BELONGS_TO_OBJECTIVE = {
 """Options of TRL's loss, and what to set instead."""
 
 _IMPOSSIBLE = {
-    "off_policy_mask_threshold": "it drops rows after the target is made, so that p and q no longer match",
+    "off_policy_mask_threshold": "it drops rows after the target is made, so that p and q no longer match; "
+    "objective='opsm' has this mask",
     "top_entropy_quantile": "it drops tokens, so that the gradient is no longer that of the objective",
     "entropy_coef": "the gradient would no longer be the objective's",
     "use_adaptive_entropy": "the gradient would no longer be the objective's",
