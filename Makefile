@@ -47,8 +47,9 @@ format: $(VENV)/.dev ## what `check` would complain about and a machine can fix
 docs: $(VENV)/.dev ## the documentation, in docs/_build/html; its code runs
 	$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going -b html docs docs/_build/html
 
-kills: $(VENV)/.dev ## 36 kills of runs of the lab at random points; what they end with is compared
+kills: $(VENV)/.dev ## 51 kills at random points, of the lab and of tpo train; what they end with is compared
 	$(BIN)/python tools/kill_runs.py
+	PYTHONPATH=tests $(BIN)/python tools/kill_trainings.py
 
 bench: $(VENV)/.dev ## speed on this machine, as ratios measured in one run
 	$(BIN)/tpo bench

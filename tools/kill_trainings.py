@@ -1,9 +1,9 @@
 """Kills `tpo train` at random moments, resumes it, and compares its end, bit by bit, with an undisturbed run.
 
-    PYTHONPATH=src:tests python tools/kill_trainings.py --kills 15
+    PYTHONPATH=tests python tools/kill_trainings.py --kills 15
 
 A run of a tiny model is killed (SIGKILL, with its scoring processes) between its first row of the log and its
-end, and resumed, again and again until it ends. Every other kill is in the middle of a checkpoint. Checkpoints
+end, and resumed, up to three times. Every other kill is in the middle of a checkpoint. Checkpoints
 lie between rollout batches, where equal ends are promised. The exit status is 1 if an end differs in a weight,
 a logged number or an evaluation.
 """
@@ -37,6 +37,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "two epochs": {"steps": 16, "epochs": 2, "save_every": 2, "eval_every": 4, "beta": 0.1},
 }
 """Kinds of runs, which are killed in turn."""
+KILLS_PER_RUN = 3
 BY_THE_CLOCK = re.compile("time|seconds|per_second|provenance")
 """Names of what a clock measures, or a date."""
 EQUAL = "bit-equal"
@@ -132,9 +133,10 @@ def kills(folder: Path, number: int, draw: random.Random) -> Iterator[Row]:
     for run, name in zip(itertools.count(1), itertools.cycle(SETTINGS)):
         seconds, expected = undisturbed[name]
         out = folder / f"run-{run}"
-        last = Attempt(0.0, True)
+        last, before = Attempt(0.0, True), done
         while last.killed:
-            limit = draw.uniform(0, seconds) if done < number else None
+            again = done < min(number, before + KILLS_PER_RUN)
+            limit = draw.uniform(0, seconds) if again else None
             command_line = flags(folder, out.name, **SETTINGS[name])
             last = attempt(command_line, out, limit, in_checkpoint=done % 2 == 1)
             done += last.killed
