@@ -96,8 +96,9 @@ def repeated_steps(steps: float, bootstrap: Interval, seeds: int, horizon: float
     """Where the steps of the mean curve fall in a repetition; infinite for never.
 
     bootstrap: the 95% range of `tpo.stats.curves.rerun_steps`. A mean curve falls as late as its slowest seed,
-    and no resample has a slower one. So its farther end, as a ratio, counts for both sides, and is stretched as
-    Student's quantile is for so few seeds. Never counts as one step more than the horizon.
+    and no resample has a slower one. So its farther end, as a ratio, counts for both sides. It is stretched by
+    Student's quantile, and since the variance of resampling n seeds twice is too small: (n - 1)/n · (2 - 1/n)
+    times that of a mean, and not 2. Never counts as one step more than the horizon.
     """
     from scipy.special import ndtri, stdtrit
 
@@ -105,7 +106,8 @@ def repeated_steps(steps: float, bootstrap: Interval, seeds: int, horizon: float
         return Interval(np.nan, np.nan)
     middle, low, high = (min(x, horizon + 1) for x in (steps, *bootstrap))
     wider = stdtrit(seeds - 1, (1 + SURE) / 2) / ndtri((1 + CONFIDENCE) / 2)
-    ratio = max(middle / low, high / middle) ** float(wider * (seeds / (seeds - 1)) ** 0.5)
+    variance = 2 * seeds**2 / ((2 * seeds - 1) * (seeds - 1))
+    ratio = max(middle / low, high / middle) ** float(wider * variance**0.5)
     never = np.isinf(bootstrap.high) or middle * ratio > horizon
     return Interval(
         np.inf if np.isinf(bootstrap.low) else middle / ratio, np.inf if never else middle * ratio

@@ -57,7 +57,8 @@ effect, or the difference, that so many seeds find 8 times in 10.
 **How often verdicts are wrong.** Without any difference at most 6% are: single comparisons, claims about 32
 comparisons, and published numbers; 3, 5, 10 and 20 seeds; normal seeds, exponential ones, and seeds of
 which some fail completely. A test repeats these simulations. `python tools/verdict_rates.py` prints them,
-with the power. With heavy tails (log-normal seeds) up to 9% of published numbers differ.
+with the power. With heavy tails (log-normal seeds) up to 9% of published numbers differ; of
+steps up to 7%, where seeds vary by 80%.
 
 **Seeds that fail completely.** Where some seeds of a study end above 90% and others below 10%, a sample can
 miss either kind. Then the range is that of Fisher's exact test, or of Clopper and Pearson for a fixed
