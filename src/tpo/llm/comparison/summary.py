@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from tpo.llm.comparison.plan import Plan, read_plan
 from tpo.llm.comparison.run_log import MEASURES, RunLog, RunLogs, curve
 from tpo.llm.comparison.tuning_results import tuned_methods, tuning_runs, tuning_table
 from tpo.stats.intervals import interval, iqm, standard_error
+from tpo.storage import npz
 from tpo.storage.files import write_bytes
 
 EVALUATED = {
@@ -56,9 +56,7 @@ def write_curves(plan: Plan) -> None:
         for method, logs in read_run_logs(plan).items()
         for measure in MEASURES
     }
-    content = io.BytesIO()
-    np.savez(content, **arrays)  # type: ignore[arg-type]
-    write_bytes(plan.folder / "curves.npz", content.getbuffer())
+    write_bytes(plan.folder / "curves.npz", npz.to_bytes(arrays))
 
 
 def summary(folder: str | Path) -> dict[str, Any]:
