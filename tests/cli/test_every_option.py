@@ -42,7 +42,7 @@ WRONG = {
 """Values that no option of the kind accepts."""
 
 ACCEPTS = {
-    **dict.fromkeys(("target", "reward", "optimiser", "match", "engine", "extract"), "choice"),
+    **dict.fromkeys(("target", "reward", "optimiser", "match", "engine", "extract", "isolate"), "choice"),
     **dict.fromkeys(("preset", "score", "suite", "recipe", "print_completion"), "choice"),
     **dict.fromkeys(("seeds", "horizon", "group_size", "batch", "epochs", "episodes"), "count"),
     **dict.fromkeys(("chunk", "workers", "prompts", "steps", "micro_batch", "size"), "count"),
@@ -52,6 +52,7 @@ ACCEPTS = {
     **dict.fromkeys(("seed_offset", "delay", "evaluate_every", "batches", "lora"), "whole"),
     **dict.fromkeys(("seed", "eval_every", "save_every", "samples"), "whole"),
     **dict.fromkeys(("learning_rate", "eta", "temperature", "timeout"), "positive"),
+    **dict.fromkeys(("scorer_memory", "scorer_cpu"), "positive"),
     **dict.fromkeys(("max_grad_norm", "beta"), "nonnegative"),
     **dict.fromkeys(("trl", "task_options", "objective_options"), "table"),
     **dict.fromkeys(("model", "task", "objective", "scorer", "report_to", "compare"), "name"),
@@ -144,6 +145,15 @@ def test_a_right_value_is_not_refused(place: Path) -> None:
     ]  # fmt: skip
     for command, answer in zip(commands, answers(commands, place), strict=True):
         assert str(answer.status).startswith("import "), (command, answer)
+
+
+def test_isolation_that_does_not_work_is_refused_at_once(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(place))
+    command = ["train", *BASE["train"], "--isolate", "bwrap"]
+    said = ["isolate is 'bwrap', and the command bwrap was not found", "isolate none"]
+    assert not (found := problems([(command, said)], place)), "\n".join(found)
 
 
 @pytest.fixture

@@ -100,13 +100,14 @@ def _training(options: dict[str, Any], args: argparse.Namespace) -> Work:
 
 
 def _check_inputs(recipe: Any) -> None:
-    """Name a wrong task or model before torch is imported."""
+    """Name a wrong task or model, or isolation that does not work, before torch is imported."""
     from tpo.llm import tasks
     from tpo.llm.runs import models
     from tpo.llm.runs.launch import is_main
 
     if is_main():
         tasks.check(recipe.task, recipe.task_options, **recipe.of_task)
+        recipe.sandbox.check()
         if installed("huggingface_hub"):
             models.check(recipe.model)
 

@@ -12,7 +12,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-ISOLATE = ("auto", "bwrap", "none")
+from tpo.options import POSITIVE, check, one_of, option, optional
+
+ISOLATE = one_of("auto", "bwrap", "none")
 HIDDEN = ("/tmp", "/var/tmp", "/run", "/var/run")
 """Empty folders in isolation, beside Python's own temporary folder; sockets of services are in /run."""
 
@@ -21,20 +23,15 @@ HIDDEN = ("/tmp", "/var/tmp", "/run", "/var/run")
 class Sandbox:
     """Limits of a scoring worker; `scorer_memory` and `scorer_cpu` hold for each of its processes."""
 
-    isolate: str = "auto"
+    isolate: str = option("auto", ISOLATE)
     """bwrap: no network, read-only files, private /tmp. auto: so for reasoning-gym, where bubblewrap works"""
-    scorer_memory: float = 4.0
+    scorer_memory: float = option(4.0, POSITIVE)
     """GiB beyond what the worker uses before it loads the scorer"""
-    scorer_cpu: float | None = None
+    scorer_cpu: float | None = option(None, optional(POSITIVE))
     """seconds of CPU time per completion; None is four times the time limit"""
 
     def __post_init__(self) -> None:
-        if self.isolate not in ISOLATE:
-            raise ValueError(f"isolate is {self.isolate!r}, expected one of {', '.join(ISOLATE)}")
-        for name in ("scorer_memory", "scorer_cpu"):
-            value = getattr(self, name)
-            if value is not None and not value > 0:
-                raise ValueError(f"{name} is {value}, expected a number above 0")
+        check(self)
 
     def check(self) -> None:
         """ValueError if isolation is demanded and does not work here."""

@@ -10,6 +10,7 @@ from tpo.llm.runs.recipe import Recipe, with_current_names
 
 MAY_CHANGE = (
     "out", "samples", "report_to", "scorers", "timeout", "save_every", "discard_model",
+    "isolate", "scorer_memory", "scorer_cpu",
 )  # fmt: skip
 """Options whose value a resume may change."""
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from tpo.checks import close_match
 from tpo.llm.objective_options import build_objective, check_group
+from tpo.llm.rewards.sandbox import ISOLATE, Sandbox
 from tpo.llm.rewards.scorers import EXTRACT
 from tpo.llm.runs.launch import processes
 from tpo.llm.tasks import OPTIONS
@@ -126,6 +127,9 @@ class Recipe:
     discard_model: bool = option(False, BOOL, "keep logs and results only, not the weights")
     timeout: float = option(10.0, POSITIVE, "seconds for the score of one completion (10)")
     scorers: int = option(2, COUNT, "processes that score completions (2)")
+    isolate: str = option("auto", ISOLATE, "of scorers: auto (gym tasks alone), bwrap or none")
+    scorer_memory: float = option(4.0, POSITIVE, "GiB for a process that scores (4)")
+    scorer_cpu: float | None = option(None, optional(POSITIVE), "CPU seconds a score (4 x timeout)")
     drop_truncated: bool = option(False, BOOL, "leave truncated completions out of their group")
     report_to: str = option("none", NAME, "tensorboard, wandb or trackio (none)")
     samples: int = option(0, WHOLE, "completions to show with every step (0)")
@@ -183,6 +187,11 @@ class Recipe:
     def rows_per_step(self) -> int:
         """Completions per forward pass of all processes."""
         return self.rows_per_device * processes()
+
+    @property
+    def sandbox(self) -> Sandbox:
+        """What the processes that score may use."""
+        return Sandbox(self.isolate, self.scorer_memory, self.scorer_cpu)
 
     @property
     def of_task(self) -> dict[str, Any]:

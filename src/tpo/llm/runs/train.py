@@ -181,7 +181,7 @@ def prepare_training(recipe: Recipe, base: Path) -> TrainingSetup:
     source = source.at_commit()
     config.model_init_kwargs = (config.model_init_kwargs or {}) | source.options
     text_task = _for_tokenizer(tokenizer, text_task)
-    scoring = text_task.scoring(recipe.timeout, recipe.scorers)
+    scoring = text_task.scoring(recipe.timeout, recipe.scorers, recipe.sandbox)
     scoring.check()
     trainer = TargetPolicyTrainer(
         source.name,
