@@ -219,7 +219,7 @@ def test_no_evidence_says_what_to_give(tmp_path):
     with pytest.raises(ValueError, match="holds no evidence: give the folder of finished runs"):
         call("--docs", str(tmp_path))
     with pytest.raises(ValueError, match="takes no DIR"):
-        call("somewhere", "--check", "--docs", str(tmp_path))
+        call(str(tmp_path), "--check", "--docs", str(tmp_path))
 
 
 def test_replacing_a_record_keeps_its_order(kept):
