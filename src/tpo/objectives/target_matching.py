@@ -137,6 +137,12 @@ class PreparedTarget(NamedTuple):
     """[B, K] log q, for divergences that need it where q underflows"""
     same_outcome: Array | None = None
     """[B, K, K] which candidates belong to the same outcome (pooled ties); None without pooling"""
+    weights: Array | None = None
+    """[B, 1] of each context in the mean; None for 1"""
+
+    def weighted(self, x: Array) -> Array:
+        """[B, K] `x` times the weight of its context."""
+        return x if self.weights is None else self.weights * x
 
 
 def same_outcome(groups: Groups) -> Array:
@@ -174,8 +180,10 @@ class TargetObjective(Objective):
 
     def _loss(self, xp: Namespace, log_probs: Array, prepared: Any) -> Array:
         log_scores = log_scores_of(xp, log_probs, prepared.rule)
-        return cross_entropy(xp, log_scores, prepared.q, prepared.candidates, prepared.same_outcome)
+        q = prepared.weighted(prepared.q)
+        return cross_entropy(xp, log_scores, q, prepared.candidates, prepared.same_outcome)
 
     def _coefficients(self, xp: Namespace, log_probs: Array, prepared: Any) -> Array:
         log_scores = log_scores_of(xp, log_probs, prepared.rule)
-        return pulled_back(xp, misfit(xp, log_scores, prepared), log_probs, prepared.rule)
+        c = prepared.weighted(misfit(xp, log_scores, prepared))
+        return pulled_back(xp, c, log_probs, prepared.rule)

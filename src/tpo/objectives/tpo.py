@@ -7,11 +7,13 @@ from typing import Any, ClassVar
 
 from tpo.groups import Groups, masked, z_scores
 from tpo.objectives.base import Traits, choice, flag, nonnegative, positive
+from tpo.objectives.group_weights import attempts, group_weights, weight_option
 from tpo.objectives.target_matching import (
     SCORES,
     PreparedTarget,
     TargetObjective,
     log_scores_of,
+    probabilities,
     same_outcome,
     score_rule,
     tilted,
@@ -37,12 +39,18 @@ class TPO(TargetObjective):
     The gradient is :math:`p_i (1 - Q/P)`. If `anchor` is True, it equals the paper's (`ties="anchored"`) at the
     snapshot. It equals it everywhere if no two scores are equal, as with a reward that has a continuous part.
 
+    `weight` scales each group's loss, and leaves its target alone. With binary scores and success rate p, a
+    group's gradient at the snapshot is (mean over successes - mean over failures) times about 1 - p, which is
+    that of the log-likelihood of a success. `weight="accuracy"` makes the factor p(1 - p), the gradient of
+    expected accuracy. `weight="pass@k"` makes it k·p(1 - p)^k, that of pass@k (`group_weights`).
+
     Edge cases: a zero-variance group has u = 0, so q = p_old and the gradient is 0 at the snapshot. With
     pooled ties it is a single outcome, and the gradient is 0 everywhere.
 
     Source: arXiv 2604.06159, Eq. 2 and 3.
 
-    Deviates: nothing by default. Pooled ties and the scores other than `sum` are additions for language models.
+    Deviates: nothing by default. Pooled ties, weights of groups and the scores other than `sum` are additions
+    for language models.
     """
 
     traits: ClassVar[Traits] = Traits("target")
@@ -54,15 +62,19 @@ class TPO(TargetObjective):
         "anchored", "anchored", "pooled", formerly={"held": "anchored", "free": "pooled"}
     )
     sigma_floor: float = nonnegative(0.0)
+    weight: str = weight_option("target")
 
     def _prepare(self, groups: Groups) -> Any:
         xp = groups.xp
         rule = score_rule(groups, self.score)
         u = z_scores(xp, groups.total, groups.counted, self.sigma_floor)
-        log_p_old = (
-            log_scores_of(xp, groups.log_probs_old, rule) if self.anchor else xp.zeros_like(u)
-        )
-        logits = tilted(xp, log_p_old, u, self.eta, groups.valid)
-        q = masked(xp, xp.softmax(logits), groups.valid)
+        log_scores = log_scores_of(xp, groups.log_probs_old, rule)
+        anchor = log_scores if self.anchor else xp.zeros_like(u)
+        q = masked(xp, xp.softmax(tilted(xp, anchor, u, self.eta, groups.valid)), groups.valid)
         same = same_outcome(groups) if self.ties == "pooled" else None
-        return PreparedTarget(groups.log_probs_old, rule, q, groups.valid, same_outcome=same)
+        found = PreparedTarget(groups.log_probs_old, rule, q, groups.valid, same_outcome=same)
+        if self.weight == "target":
+            return found
+        p_old = probabilities(xp, log_scores, groups.valid)
+        k = attempts(self.weight)
+        return found._replace(weights=group_weights(xp, p_old, q, groups.informative, k))
