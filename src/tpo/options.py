@@ -35,7 +35,9 @@ class Kind:
     def check(self, name: str, value: Any) -> None:
         """Raise unless the value is allowed as it is."""
         if not self.allowed(value):
-            raise ValueError(f"{name} is {value!r}, expected {self.accepts}{self._hint(value)}")
+            raise ValueError(
+                f"{name} is {shown(value)}, expected {self.accepts}{self._hint(value)}"
+            )
 
     def value(self, name: str, given: Any) -> Any:
         """The value in the option's type; YAML reads 1e-5, which has no point, as text."""
@@ -44,12 +46,26 @@ class Kind:
         except (ValueError, TypeError, OverflowError):
             found = MISSING
         if found is MISSING or not self.allowed(found):
-            raise ValueError(f"{name} is {given!r}, expected {self.accepts}{self._hint(given)}")
+            raise ValueError(
+                f"{name} is {shown(given)}, expected {self.accepts}{self._hint(given)}"
+            )
         return found
 
     def _hint(self, value: object) -> str:
         close = close_match(value, self.names())
         return f".{close}" if close else ""
+
+
+def shown(value: object) -> str:
+    """The value as Python writes it, in one line of at most LONGEST characters."""
+    try:
+        text = " ".join(repr(value).split())
+    except ValueError:  # a whole number of more than 4300 digits
+        text = f"a {type(value).__name__} too long to print"
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]}..."
+
+
+LONGEST = 120
 
 
 def _number(value: Any) -> float:

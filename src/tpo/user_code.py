@@ -132,6 +132,8 @@ def _tree(path: Path) -> ast.Module:
         return ast.parse(path.read_text(encoding="utf-8"))
     except SyntaxError as error:
         raise ValueError(f"{path}, line {error.lineno}: {error.msg}") from None
+    except (ValueError, RecursionError, MemoryError) as error:  # not text, or brackets without end
+        raise ValueError(f"{path} is not Python: {error or type(error).__name__}") from None
 
 
 def _last_name(node: ast.expr) -> str:

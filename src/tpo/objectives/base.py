@@ -205,9 +205,9 @@ def _own_entry(spec: str) -> Entry:
 
 def entry(name: str) -> Entry:
     """The class and options behind a name or `FILE.py:CLASS`; an unknown name lists the valid ones."""
-    if user_code.is_spec(name):
+    if isinstance(name, str) and user_code.is_spec(name):
         return _own_entry(name)
-    if name not in _REGISTRY:
+    if not isinstance(name, str) or name not in _REGISTRY:
         valid = list_objectives()
         hint = checks.close_match(name, valid)
         raise ValueError(f"unknown objective {name!r}.{hint} Valid names: {', '.join(valid)}")

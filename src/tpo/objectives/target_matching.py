@@ -21,10 +21,18 @@ def target(log_scores_old: Array, u: Array, eta: float = 1.0, mask: Array | None
     No gradient flows through q, even if p_old has one.
     Source: TPO, arXiv 2604.06159, Eq. 2.
     """
-    xp = checks.grouped(mask, log_scores_old=log_scores_old, u=u)
+    xp = _finite(mask, log_scores_old=log_scores_old, u=u)
     checks.positive("eta", eta)
     logits = tilted(xp, xp.stop_gradient(log_scores_old), xp.stop_gradient(u), eta, mask)
     return masked(xp, xp.softmax(logits), mask)
+
+
+def _finite(mask: Array | None, **arrays: Array) -> Namespace:
+    """The namespace of groups of candidates that hold no NaN and no infinity where nothing is masked."""
+    xp = checks.grouped(mask, **arrays)
+    for name, x in arrays.items():
+        checks.finite(xp, name, masked(xp, x, mask), "mark that candidate False in mask=...")
+    return xp
 
 
 def tilted(xp: Namespace, log_scores: Array, u: Array, eta: float, mask: Array | None) -> Array:
@@ -42,7 +50,7 @@ def loss(log_scores: Array, q: Array, mask: Array | None = None) -> Array:
     All [..., K]; a scalar. A fully masked group adds 0 to the sum and counts in the mean.
     Source: TPO, arXiv 2604.06159, Eq. 3.
     """
-    xp = checks.grouped(mask, log_scores=log_scores, q=q)
+    xp = _finite(mask, log_scores=log_scores, q=q)
     return cross_entropy(xp, log_scores, q, mask)
 
 
@@ -62,7 +70,7 @@ def coefficients(log_scores: Array, q: Array, mask: Array | None = None) -> Arra
     All [..., K]. It is 0 when the target is reached, and sums to 0 over a group.
     Source: TPO, arXiv 2604.06159, section 2.
     """
-    xp = checks.grouped(mask, log_scores=log_scores, q=q)
+    xp = _finite(mask, log_scores=log_scores, q=q)
     return probabilities(xp, log_scores, mask) - q
 
 

@@ -9,7 +9,10 @@ from typing import Any, ClassVar
 from trl import GRPOConfig
 
 from tpo.llm.objective_options import accepted_options, build_objective, check_group
+from tpo.llm.trl.field_types import check_types
 from tpo.objectives import Objective
+from tpo.objectives.target_matching import SCORES
+from tpo.options import FINITE, NAME, POSITIVE, TABLE, WHOLE, one_of, optional
 
 _BELONGS_TO_OBJECTIVE = {
     "loss_type": "objective='grpo', 'dr_grpo', 'dapo', 'cispo', 'sapo', ...",
@@ -42,6 +45,18 @@ _IMPOSSIBLE = {
     "a candidate with an extreme ratio is dropped whole",
 }
 """Options that cannot work with objectives over whole groups, and why."""
+
+
+_ACCEPTS = {
+    "objective": NAME,
+    "score": optional(one_of(*SCORES)),
+    "eta": optional(POSITIVE),
+    "success": FINITE,
+    "patience": WHOLE,
+    "reward_timeout": optional(POSITIVE),
+    "micro_batch": optional(WHOLE),
+}
+"""What our own options accept beyond their types. Not in the fields, whose metadata goes to TRL's parser."""
 
 
 @dataclass
@@ -135,13 +150,13 @@ class TargetPolicyConfig(GRPOConfig):  # type: ignore[misc]
     disable_dropout: bool = field(default=True, metadata={"help": "Switch dropout off."})
 
     def __post_init__(self) -> None:
+        check_types(self)
+        for name, kind in _ACCEPTS.items():
+            kind.check(name, getattr(self, name))
         self._reject_options()
-        if self.reward_timeout is not None and not self.reward_timeout > 0:
-            raise ValueError(
-                f"reward_timeout is {self.reward_timeout}, expected seconds above 0, or None for no limit"
-            )
         self._check_group_size()
         super().__post_init__()
+        optional(TABLE).check("objective_options", self.objective_options)
         self._check_micro_batch()
         self.build()
 

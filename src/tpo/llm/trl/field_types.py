@@ -1,0 +1,66 @@
+"""The types of a config's fields, as their annotations say them: a wrong one is named before TRL uses it."""
+
+from __future__ import annotations
+
+import math
+import os
+from dataclasses import fields
+from enum import Enum
+from types import NoneType, UnionType
+from typing import Any, Union, get_args, get_origin, get_type_hints
+
+from tpo.options import shown
+
+NAMES = {
+    bool: "True or False",
+    int: "a whole number",
+    float: "a number",
+    str: "text",
+    dict: "a table",
+    list: "a list",
+}
+
+
+def check_types(config: Any) -> None:
+    """Raise for a field whose value is of another type; None, and types that are not plain, are not judged."""
+    hints = get_type_hints(type(config))
+    for f in fields(config):
+        value, plain = getattr(config, f.name), _plain(hints[f.name])
+        if value is None or not plain:
+            continue
+        if not any(_fits(value, kind) for kind in plain):
+            expected = " or ".join(NAMES[kind] for kind in plain)
+            raise ValueError(f"{f.name} is {shown(value)}, expected {expected}")
+
+
+def _plain(hint: Any) -> list[type]:
+    """The types of an annotation; none if one of them is not plain."""
+    members = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+    found: list[type] = []
+    for member in members:
+        kind = get_origin(member) or member
+        if isinstance(kind, type) and issubclass(kind, Enum):
+            kind = str
+        if kind is NoneType:
+            continue
+        if kind not in NAMES:
+            return []
+        found.append(kind)
+    return found
+
+
+def _fits(value: Any, kind: type) -> bool:
+    """Whether a value is of the type; a number may be written as text, as YAML reads 1e-5."""
+    if kind is str:
+        return isinstance(value, (str, Enum, os.PathLike))
+    if kind is list:
+        return isinstance(value, (list, tuple))
+    if kind is dict:  # or an object with the same fields, such as accelerate's
+        return not isinstance(value, (bool, int, float, list, tuple, set))
+    if kind not in (int, float):
+        return isinstance(value, kind)
+    try:
+        number = float(value) if not isinstance(value, bool) else math.nan
+    except (TypeError, ValueError, OverflowError):
+        return False
+    return not math.isnan(number) and (kind is float or number.is_integer())
