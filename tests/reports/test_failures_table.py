@@ -22,7 +22,7 @@ FINE = [cell("grpo", [0.0, 0.0, 0.5], H=7), cell("tpo", [0.0, 0.02, 0.02], H=7)]
 
 
 def test_a_study_with_failing_seeds_shows_them_beside_the_medians():
-    found = {"failures": failures(get_study("terminal"), SPLIT)}
+    found = {"complete_failures": failures(get_study("terminal"), SPLIT)}
     lines = report_page.failed(found).splitlines()
     assert lines[0] == "### Typical seed and complete failures"
     assert lines[4] == "| TPO | 3 | 0 | – | 1 | – |"
@@ -33,7 +33,7 @@ def test_a_study_with_failing_seeds_shows_them_beside_the_medians():
 
 
 def test_a_study_without_failing_seeds_has_no_such_table():
-    found = {"failures": failures(get_study("terminal"), FINE)}
+    found = {"complete_failures": failures(get_study("terminal"), FINE)}
     assert report_page.failed(found) == ""
     assert failed(found) is None
 

@@ -72,7 +72,7 @@ def _curves(study: Study, cells: Sequence[CellResult]) -> dict[str, Any]:
     return {
         "panels": curve_panels(study, cells),
         "table": {"columns": columns(table), "rows": table},
-        "failures": failures(study, cells),
+        "complete_failures": failures(study, cells),
         "profiles": profiles(study, cells),
         "verdicts": [verdict(claim, evaluated) for claim in study.claims],
     }

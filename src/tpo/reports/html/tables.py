@@ -75,7 +75,7 @@ def numbers(study: Mapping[str, Any]) -> Html | None:
 
 def failed(study: Mapping[str, Any]) -> Html | None:
     """Typical seeds and complete failures, on demand; nothing where seeds do not split."""
-    rows = study.get("failures") or []
+    rows = study.get("complete_failures") or []
     if not rows:
         return None
     return element(

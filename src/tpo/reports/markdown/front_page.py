@@ -93,7 +93,7 @@ def _of_studies(found: Sequence[Section]) -> dict[str, Kind]:
         return f"{number(one['ours'])}{unit} ({number(one['low'])} to {number(one['high'])})"
 
     def failures(study: str, method: str) -> Mapping[str, Any]:
-        return next(row for row in known[study]["failures"] if row["method"] == method)
+        return next(row for row in known[study]["complete_failures"] if row["method"] == method)
 
     return {
         "agree": lambda: str(total[AGREES]),

@@ -85,7 +85,7 @@ def table(rows: Sequence[Mapping[str, Any]], shown: Sequence[Column] = ()) -> st
 
 def failed(found: Mapping[str, Any], level: str = "###") -> str:
     """The table of typical seeds and complete failures, under its heading; empty for a study without."""
-    rows = found.get("failures") or []
+    rows = found.get("complete_failures") or []
     if not rows:
         return ""
     shown = table(rows, FAILURE_COLUMNS)
