@@ -226,7 +226,7 @@ def test_cores_are_shared_out():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"name": "spark"}, "--engine is 'spark', expected one of local, ray"),
+        ({"name": "spark"}, "--engine is 'spark', expected one of 'local', 'ray'"),
         ({"workers": 0}, "--workers is 0, expected a whole number from 1"),
     ],
 )
