@@ -56,6 +56,7 @@ def test_a_command_asks_for_what_was_run(path: Path, monkeypatch: pytest.MonkeyP
         raise ValueError("not to be run here")
 
     monkeypatch.setattr("tpo.llm.comparison.run.compare", keep_plan)
+    monkeypatch.setattr("tpo.cli.train._check_inputs", lambda _: None)
     kept = json.loads(path.read_text(encoding="utf-8"))
     command, settings = kept["command"], with_current_names(kept["settings"])
     assert main(shlex.split(command)[1:]) == 2
