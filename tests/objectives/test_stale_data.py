@@ -7,7 +7,7 @@ import pytest
 
 import tpo
 
-NAMES = ["dppo", "dppo_kl", "opsm", "topr", "opmd", "oapl"]
+NAMES = ["dppo", "dppo_kl", "opsm", "topr", "opmd", "oapl", "vespo"]
 
 
 def groups(old: list[list[float]], scores: list[float], **fields: list[list[float]]) -> tpo.Groups:

@@ -7,7 +7,7 @@ from tpo.objectives.corrections import icepop, tis
 from tpo.objectives.dg import DG
 from tpo.objectives.group_pg import GroupPG, MaxRL
 from tpo.objectives.grpo import DAPO, GRPO, DrGRPO
-from tpo.objectives.gspo import GSPO, GSPOToken
+from tpo.objectives.gspo import GMPO, GSPO, LUSPO, GSPOToken
 from tpo.objectives.kl import k1, k2, k3
 from tpo.objectives.likelihood import AWR, PMPO, REBEL
 from tpo.objectives.lpo import LPO
@@ -16,11 +16,12 @@ from tpo.objectives.multi import GDPO, MTGRPO, task_logits_after
 from tpo.objectives.off_policy import OAPL, OPMD, TOPR
 from tpo.objectives.overlong import overlong_penalty
 from tpo.objectives.ppo import MDPO, PPO, ImportanceWeighted, TRPOPenalty
+from tpo.objectives.real import REAL
 from tpo.objectives.reinforce import A2C, RLOO, Reinforce, ReMax
 from tpo.objectives.reinforce_pp import ReinforcePP
 from tpo.objectives.returns import gae, length_adaptive_lambda, n_step, retrace, vtrace
 from tpo.objectives.snapshot import snapshot_advantages
-from tpo.objectives.soft_clip import CISPO, SAPO
+from tpo.objectives.soft_clip import CISPO, SAPO, VESPO
 from tpo.objectives.target_matching import coefficients, loss, target
 from tpo.objectives.tpo import TPO
 from tpo.objectives.trust_masks import DPPO, OPSM
@@ -81,6 +82,10 @@ register("gspo", GSPO)
 register("gspo_token", GSPOToken)
 register("sapo", SAPO)
 register("cispo", CISPO)
+register("luspo", LUSPO)
+register("gmpo", GMPO)
+register("vespo", VESPO)
+register("real", REAL)
 register("dppo", DPPO)
 register(
     "dppo_kl",

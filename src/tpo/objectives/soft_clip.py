@@ -1,7 +1,8 @@
-"""Softer alternatives to PPO's clipping: a sigmoid gate (SAPO), and a clipped weight on log pi (CISPO)."""
+"""Softer alternatives to PPO's clipping: a sigmoid gate (SAPO), and weights on log pi (CISPO, VESPO)."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -12,6 +13,7 @@ from tpo.objectives.aggregation import token_weights
 from tpo.objectives.base import Traits, nonnegative, positive
 from tpo.objectives.kl import LIMIT
 from tpo.objectives.ratio import RatioObjective, log_ratio, prepare_ratio
+from tpo.objectives.trust_masks import from_behaviour
 from tpo.objectives.weighted import PenalisedObjective, PreparedPolicy, prepare_policy
 
 
@@ -87,3 +89,41 @@ class CISPO(PenalisedObjective):
     def credit(self, xp: Namespace, log_probs: Array, prepared: PreparedPolicy) -> Array:
         r = xp.clip(self.ratios(xp, log_probs, prepared), self.floor, self.cap)
         return prepared.weights * r * prepared.advantages
+
+
+@dataclass(frozen=True)
+class VESPO(PenalisedObjective):
+    r"""REINFORCE weighted by a smooth bump of the whole sequence's ratio, which is 1 at ratio 1.
+
+    .. math:: L = -\frac{1}{\sum|o|}\sum_i\sum_t \mathrm{sg}(\phi(w_i))\, u_i \log\pi_{it}, \qquad
+              \phi(w) = w^k e^{\lambda(1 - w)}, \qquad w_i = \prod_t \frac{\pi_{it}}{\mu_{it}}
+
+    Shapes: u [B, K]; (k, λ) is (2, 3) where u ≥ 0 and (3, 2) elsewhere. μ is `log_probs_rollout`, or the
+    snapshot without it.
+
+    Edge cases: a sequence far from μ, in either direction, has hardly any weight. log w is clamped to
+    [log 1e-8, 20], as in TRL.
+
+    Source: arXiv 2602.10693.
+
+    Deviates: the mean over the batch's tokens is TRL's. The paper has no KL (beta = 0).
+    """
+
+    traits: ClassVar[Traits] = Traits("ratio")
+
+    k_positive: float = positive(2.0)
+    lambda_positive: float = positive(3.0)
+    k_negative: float = positive(3.0)
+    lambda_negative: float = positive(2.0)
+
+    def _prepare(self, groups: Groups) -> Any:
+        groups = from_behaviour(groups)
+        return prepare_policy(groups, advantage(groups, "z"), token_weights(groups, "token"))
+
+    def credit(self, xp: Namespace, log_probs: Array, prepared: PreparedPolicy) -> Array:
+        x = log_ratio(xp, log_probs, prepared.log_probs_old, prepared, "sequence")
+        x = xp.clip(x, math.log(1e-8), LIMIT)
+        raised = xp.cast(prepared.advantages >= 0, x)
+        k = self.k_negative + (self.k_positive - self.k_negative) * raised
+        rate = self.lambda_negative + (self.lambda_positive - self.lambda_negative) * raised
+        return super().credit(xp, log_probs, prepared) * xp.exp(k * x + rate * (1 - xp.exp(x)))

@@ -38,7 +38,16 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any], float]] = {
          "epsilon": 0.05, "epsilon_high": 0.06},
         SCALE,
     ),
+    "luspo": (
+        {"clip_low": 0.05, "clip_high": 0.06},
+        {"loss_type": "luspo", "importance_sampling_level": "sequence",
+         "epsilon": 0.05, "epsilon_high": 0.06},
+        SCALE,
+    ),
+    "vespo": ({}, {"loss_type": "vespo"}, SCALE),
 }  # fmt: skip
+SMOOTH = ("sapo", "vespo")
+"""These clip nothing."""
 LAYOUTS = {
     "one micro-batch": {"per_device_train_batch_size": 8, "gradient_accumulation_steps": 1},
     "split groups": {"per_device_train_batch_size": 2, "gradient_accumulation_steps": 4},
@@ -170,7 +179,7 @@ def test_gradients_of_two_epochs_are_trls(
         assert ("kl" in names) is (beta > 0)
         for k in names:
             assert ours[k] == pytest.approx(theirs[k], rel=1e-4, abs=1e-6), k
-    assert any(abs(v) > 0 for k, v in own_log[1].items() if "clip_ratio" in k) or name == "sapo"
+    assert any(abs(v) > 0 for k, v in own_log[1].items() if "clip_ratio" in k) or name in SMOOTH
 
 
 @pytest.mark.parametrize("name", ["grpo", "cispo"])

@@ -31,7 +31,7 @@ from tpo.llm.trl.compat import check_hooks, regrouped
         ({"epsilon": 0.1}, "epsilon is 0.1.*objective_options"),
         ({"sapo_temperature_pos": 2.0}, "sapo_temperature_pos is 2.0.*objective='sapo'.*tau_positive"),
         ({"sapo_temperature_neg": 2.0}, "sapo_temperature_neg is 2.0.*objective='sapo'.*tau_negative"),
-        ({"vespo_k_pos": 1.0}, "vespo_k_pos is 1.0.*there is no 'vespo' here"),
+        ({"vespo_k_pos": 1.0}, "vespo_k_pos is 1.0.*objective='vespo'.*k_positive"),
         ({"entropy_target": 0.5}, "entropy_target is 0.5.*no entropy bonus"),
         ({"mask_truncated_completions": True, "drop_truncated_completions": True}, "are both True: choose one"),
         ({"num_generations": 3}, "num_generations is 3.*8 completions.*6 or 9 completions, or num_generations=2"),

@@ -15,7 +15,7 @@ from tpo.objectives.target_matching import SCORES
 from tpo.options import FINITE, NAME, POSITIVE, TABLE, WHOLE, one_of, optional
 
 _BELONGS_TO_OBJECTIVE = {
-    "loss_type": "objective='grpo', 'dr_grpo', 'dapo', 'cispo', 'sapo', ...",
+    "loss_type": "objective='grpo', 'dr_grpo', 'dapo', 'cispo', 'sapo', 'vespo', ...",
     "importance_sampling_level": "objective='gspo' for one ratio per sequence",
     "scale_rewards": "objective='dr_grpo' for scores without sigma",
     "multi_objective_aggregation": "objective='gdpo' to standardise each reward by itself",
@@ -24,10 +24,11 @@ _BELONGS_TO_OBJECTIVE = {
     "delta": "objective='cispo' or 'sapo', which bound the ratio",
     "sapo_temperature_pos": "objective='sapo' with objective_options={'tau_positive': ...}",
     "sapo_temperature_neg": "objective='sapo' with objective_options={'tau_negative': ...}",
-    **dict.fromkeys(
-        ("vespo_k_pos", "vespo_lambda_pos", "vespo_k_neg", "vespo_lambda_neg"),
-        "another objective, as there is no 'vespo' here: objective='cispo' also weighs by a bounded ratio",
-    ),
+    **{
+        f"vespo_{letter}_{side[:3]}": f"objective='vespo' with objective_options={{'{letter}_{side}': ...}}"
+        for letter in ("k", "lambda")
+        for side in ("positive", "negative")
+    },
 }
 """Options of TRL's loss, and what to set instead."""
 
