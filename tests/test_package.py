@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import tpo
-from tpo.cli import main
+from tpo.cli import COMMANDS, main
 
 ROOT = Path(__file__).parent.parent
 
@@ -144,3 +144,11 @@ def test_control_c_is_quiet(
     monkeypatch.setattr(doctor, "installed", interrupted)
     assert main(["doctor"]) == 130
     assert "stopped" in capsys.readouterr().err
+
+
+def test_tpo_alone_lists_its_commands(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        main([])
+    assert stopped.value.code == 0
+    listed = capsys.readouterr().out
+    assert all(f"\n    {module.__name__.rpartition('.')[2]} " in listed for module in COMMANDS)

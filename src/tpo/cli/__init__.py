@@ -54,8 +54,9 @@ def parser() -> argparse.ArgumentParser:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; the exit status is 0 for success, 2 after an error message, 130 after Ctrl-C."""
     command = "tpo"
+    given = sys.argv[1:] if arguments is None else arguments
     try:
-        args = parser().parse_args(arguments)
+        args = parser().parse_args(given or ["--help"])
         command = str(args.run.__module__).rpartition(".")[2]
         return int(args.run(args))
     except KeyboardInterrupt:
