@@ -52,7 +52,7 @@ def test_its_commands_install_what_they_need_and_run_the_demos() -> None:
     typed = re.findall(r"^make (\S+)", block("", "make demo"), flags=re.MULTILINE)
     assert typed == ["demo", "demo-llm"]
     for target, (extra, llm) in zip(typed, (("lab", False), ("dev,llm", True)), strict=True):
-        call = ["make", "--dry-run", "--always-make", target]
+        call = ["make", "--no-print-directory", "--dry-run", "--always-make", target]
         recipe = subprocess.run(call, cwd=ROOT, capture_output=True, text=True, check=True).stdout
         assert f"--editable '.[{extra}]'" in recipe
         program, *words = recipe.splitlines()[-1].split()
