@@ -43,10 +43,16 @@ def test_a_chapter_links_to_presets_of_the_playground(path: Path) -> None:
     assert set(named) <= known
 
 
-def test_chapters_are_numbered_in_order_and_each_leads_to_the_next() -> None:
+@pytest.mark.parametrize("path", CHAPTERS, ids=lambda p: p.stem)
+def test_a_chapter_draws_a_figure(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    assert re.search(r"^(lines|bars|side_by_side)\(", text, re.MULTILINE)
+
+
+def test_chapters_are_numbered_in_order_and_lead_back_and_to_the_next() -> None:
     names = [path.stem for path in CHAPTERS]
     assert [int(name[:2]) for name in names] == list(range(1, len(names) + 1))
     assert links((LEARN / "index.md").read_text(encoding="utf-8")) == names
-    for path, after in zip(CHAPTERS, names[1:], strict=False):
+    for i, path in enumerate(CHAPTERS):
         ending = path.read_text(encoding="utf-8").partition("## The law")[2]
-        assert links(ending)[-1] == after
+        assert links(ending) == names[max(0, i - 1) : i] + names[i + 1 : i + 2]
