@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,8 @@ from sphinx.application import Sphinx
 
 FOLDER = "_notebooks"
 KERNEL = {"name": "python3", "display_name": "Python 3", "language": "python"}
+CHAPTER = re.compile(r"\]\((\d\d-[\w-]+)\)")
+"""A link from one chapter of the course to another; their notebooks lie beside each other too."""
 LINK = '<p class="notebook"><a href="{url}" download>Download this page as a notebook</a></p>'
 
 
@@ -44,10 +47,13 @@ def write(app: Sphinx, error: Exception | None) -> None:
 
 
 def notebook(page: str) -> Any:
-    """A page's cells; the front matter is for Sphinx."""
+    """A page's cells without its front matter; solutions are collapsed, and chapters link to notebooks."""
     _, _, body = page.removeprefix("---\n").partition("\n---\n")
-    cells = jupytext.reads(body, fmt="md:myst")
+    cells = jupytext.reads(CHAPTER.sub(r"](\1.ipynb)", body), fmt="md:myst")
     cells.metadata = {"kernelspec": KERNEL}
+    for cell in cells.cells:
+        if "hide-input" in cell.metadata.get("tags", ()):
+            cell.metadata["jupyter"] = {"source_hidden": True}
     return cells
 
 

@@ -2,7 +2,10 @@
 
 import json
 import re
+import runpy
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -43,10 +46,42 @@ def test_a_chapter_links_to_presets_of_the_playground(path: Path) -> None:
     assert set(named) <= known
 
 
-def test_chapters_are_numbered_in_order_and_each_leads_to_the_next() -> None:
+@pytest.mark.parametrize("path", CHAPTERS, ids=lambda p: p.stem)
+def test_a_chapter_draws_a_figure(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    assert re.search(r"^(lines|bars|side_by_side)\(", text, re.MULTILINE)
+
+
+def test_chapters_are_numbered_in_order_and_lead_back_and_to_the_next() -> None:
     names = [path.stem for path in CHAPTERS]
     assert [int(name[:2]) for name in names] == list(range(1, len(names) + 1))
     assert links((LEARN / "index.md").read_text(encoding="utf-8")) == names
-    for path, after in zip(CHAPTERS, names[1:], strict=False):
+    for i, path in enumerate(CHAPTERS):
         ending = path.read_text(encoding="utf-8").partition("## The law")[2]
-        assert links(ending)[-1] == after
+        assert links(ending) == names[max(0, i - 1) : i] + names[i + 1 : i + 2]
+
+
+@pytest.fixture(scope="module")
+def notebook() -> Callable[[str], Any]:
+    for library in ("sphinx", "jupytext"):
+        pytest.importorskip(library, reason="the documentation's tools are not installed")
+    return runpy.run_path(str(ROOT / "docs/_notebooks.py"))["notebook"]
+
+
+@pytest.mark.parametrize("path", CHAPTERS, ids=lambda p: p.stem)
+def test_a_chapters_notebook_hides_the_solution_and_links_to_notebooks(
+    path: Path, notebook: Callable[[str], Any]
+) -> None:
+    text = path.read_text(encoding="utf-8")
+    cells = notebook(text).cells
+    code = [cell for cell in cells if cell.cell_type == "code"]
+    assert len(code) == text.count("```{code-cell}")
+    assert [cell.metadata["jupyter"] for cell in code if "jupyter" in cell.metadata] == [
+        {"source_hidden": True}
+    ]
+    for cell in code:
+        compile(cell.source, path.name, "exec")
+    prose = "".join(cell.source for cell in cells if cell.cell_type != "code")
+    assert "file_format" not in prose
+    assert links(prose) == []
+    assert re.findall(r"\]\((\d\d-[\w-]+)\.ipynb\)", prose) == links(text)

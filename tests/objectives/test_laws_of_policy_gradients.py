@@ -9,7 +9,7 @@ import pytest
 import tpo
 from support.libraries import LIBRARIES, asarray, double
 from tpo.diagnostics import chain
-from tpo.objectives import gae, n_step, optimal_baseline
+from tpo.objectives import gae, n_step, optimal_baseline, vtrace
 
 ARMS = 5
 RNG = np.random.default_rng(0)
@@ -142,6 +142,28 @@ def test_performance_difference_is_the_new_policys_mean_of_the_old_advantages() 
     old, new = softmax(CHAIN_LOGITS), softmax(CHAIN_LOGITS[::-1])
     gain = MDP.occupancy(new) @ (new * MDP.advantages(old)).sum(-1)
     np.testing.assert_allclose(gain, MDP.performance(new) - MDP.performance(old))
+
+
+@pytest.mark.parametrize("rho_cap", [0.3, 1.0, 1e6])
+@pytest.mark.parametrize("c_cap", [0.2, 1e6])
+def test_vtrace_is_at_rest_at_the_value_of_the_policy_that_its_cap_leaves(
+    rho_cap: float, c_cap: float
+) -> None:
+    """Over all paths of two steps: E[v_t] = V of the policy in proportion to min(rho·b, pi), whatever c is."""
+    behaviour, policy = softmax(CHAIN_LOGITS), softmax(CHAIN_LOGITS[::-1])
+    left = np.minimum(rho_cap * behaviour, policy)
+    values = MDP.values(left / left.sum(-1, keepdims=True))
+    after = MDP.gamma * MDP.transitions @ values  # a path ends with the mean value of what follows
+    paths = np.array(list(product(range(5), range(2), range(5), range(2))))
+    s, a, t, b = paths.T
+    rewards = np.stack([MDP.rewards[s, a], (MDP.rewards + after)[t, b]], -1)
+    ratios = np.log(policy / behaviour)
+    log_ratios = np.stack([ratios[s, a], ratios[t, b]], -1)
+    seen = np.stack([values[s], values[t]], -1)
+    found = vtrace(log_ratios, rewards, seen, MDP.gamma, rho_cap, c_cap).targets[:, 0]
+    chance = behaviour[s, a] * MDP.transitions[s, a, t] * behaviour[t, b]
+    np.testing.assert_allclose(np.bincount(s, chance * found), values, atol=1e-12)
+    assert (np.abs(values - MDP.values(policy)).max() > 0.1) == (rho_cap < 1e6)
 
 
 def test_no_constant_has_less_variance_than_the_optimal_baseline() -> None:

@@ -127,7 +127,7 @@ tpo.pictures = (() => {
     const words = el("p.live", { "aria-live": "polite" });
     const inputs = { p: slider("p of the success", 0.001, 0.9, 0.01, true), clip: slider("clip", 0.05, 0.5, 0.2) };
     host.append(el("h3", {}, "The clip bound"), el("p", {},
-      "One of K candidates succeeds, and has probability p. One update with clipping raises p to (1 + clip)·p at most. " +
+      "One of K candidates succeeds, and has probability p. Under a clip the push on it ends at (1 + clip)·p. " +
       "TPO's target depends on neither the clip bound nor a step size."),
     el("div.dials", {}, inputs.p.node, inputs.clip.node), words, el("div.panels", {}, card("Clip bound and TPO target", body)),
     key([["m1", "clipped"], ...SIZES.map((k, i) => [`m0 d${i}`, `TPO, K = ${k}`])]));
@@ -142,7 +142,7 @@ tpo.pictures = (() => {
         ...SIZES.map((k, i) => line(`TPO, K = ${k}`, `m0 d${i}`, bounds.map((b) => b.target[i])))] });
       const here = M.clipBound(p, width, SIZES);
       words.dataset.values = JSON.stringify([p, width, here.clipped, ...here.target]);
-      words.textContent = `From p = ${number(p)}: with clipping at most ${number(here.clipped)}; TPO's target ` +
+      words.textContent = `From p = ${number(p)}: under a clip the push ends at ${number(here.clipped)}; TPO's target ` +
         SIZES.map((k, i) => `${number(here.target[i])} (K = ${k})`).join(", ") + ".";
     };
     for (const input of Object.values(inputs)) input.node.addEventListener("input", update);
