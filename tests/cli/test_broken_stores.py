@@ -2,7 +2,9 @@
 
 import contextlib
 import io
+import json
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -129,3 +131,61 @@ def test_a_broken_file_is_set_aside(file, kind, command, unfinished, whole, tmp_
             found = Store(folder).curves(key)
             for name, expected in whole[method].items():
                 np.testing.assert_array_equal(found[name], expected)
+
+
+WRONG_VALUES = (None, 1.5, "x", [], [1], {"a": 1}, True)
+"""What a hand or another program may have written in the place of a value."""
+
+
+def changes(content):
+    """The content with one value replaced, each in turn; not by one of the type that it has."""
+    for name, value in content.items():
+        for wrong in WRONG_VALUES:
+            if not isinstance(wrong, type(value)):
+                yield {**content, name: wrong}
+
+
+def test_a_manifest_with_a_wrong_value_is_named(unfinished, tmp_path):
+    folder = shutil.copytree(unfinished, tmp_path / "s")
+    path = folder / "studies/tabular_single.json"
+    whole = json.loads(path.read_text())
+    first, *others = whole["parts"]
+    wrong = [
+        *changes(whole),
+        *({**whole, "parts": [part, *others]} for part in changes(first)),
+        *({**whole, "parts": [{**first, "coords": {"H": value}}]} for value in (None, [1], {})),
+    ]
+    assert len(wrong) > 60
+    for content in wrong:
+        path.write_text(json.dumps(content))
+        status, errors = call("report", folder)
+        assert status == 2, content
+        (line,) = errors.splitlines()
+        assert line.startswith(f"tpo: {path} is not a manifest that this tpo can read ("), content
+        assert "remove the file and run the study again" in line
+
+
+@pytest.mark.parametrize(
+    "cost", [{"seconds": "x"}, {"seconds": float("nan")}, {"seconds": 1, "provenance": [1]}]
+)
+def test_a_cost_with_a_wrong_value_is_set_aside(cost, unfinished, tmp_path):
+    folder = shutil.copytree(unfinished, tmp_path / "s")
+    path = place(folder, "pg/cost.json")
+    path.write_text(json.dumps(cost))
+    status, errors = call("report", folder)
+    assert status == 0, errors
+    assert "it is now cost.json.broken, and time is counted from 0 again" in errors
+
+
+def test_a_curve_that_no_run_has_is_named(tmp_path):
+    for change in (
+        {"measures": (studies.Measure("eror", "error"),)},
+        {"claims": (studies.Claim("TPO is best", "tpo", metric="eror"),)},
+    ):
+        study = replace(REQUEST.study, name="own", **change)
+        run(Request(study, "smoke", methods=("pg", "tpo")), tmp_path / "s")
+        status, errors = call("report", tmp_path / "s")
+        (line,) = errors.splitlines()
+        assert status == 2
+        assert "has no curve 'eror', expected one of" in line
+        (tmp_path / "s/studies/own.json").unlink()

@@ -46,7 +46,13 @@ class CellResult:
         """For verdicts: "end" and "steps" are those of `measure`; another metric is the end of its curve."""
 
         def values(metric: str) -> np.ndarray:
-            series = self.series[metric if metric not in ("end", "steps") else measure]
+            name = metric if metric not in ("end", "steps") else measure
+            if name not in self.series:
+                raise ValueError(
+                    f"{self.label} has no curve {name!r}, expected one of {', '.join(self.series)}: correct "
+                    "the measures or the claims of the study"
+                )
+            series = self.series[name]
             if metric == "steps" and series.steps is not None:
                 return series.steps.seeds
             return series.end

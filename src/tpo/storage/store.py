@@ -14,6 +14,7 @@ Several processes may use one store. A file that is broken is renamed to NAME.br
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 import shutil
@@ -204,4 +205,7 @@ def joined(shards: Sequence[Curves]) -> Curves:
 
 def _cost_from_bytes(content: bytes) -> dict[str, Any]:
     found = json_object(content)
-    return {"seconds": float(found["seconds"]), "provenance": found.get("provenance") or {}}
+    seconds, provenance = float(found["seconds"]), found.get("provenance") or {}
+    if not (math.isfinite(seconds) and isinstance(provenance, dict)):
+        raise ValueError("expected finite seconds, and an object as provenance")
+    return {"seconds": seconds, "provenance": provenance}

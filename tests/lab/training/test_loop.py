@@ -63,7 +63,7 @@ def test_each_seed_and_each_episode_draws_anew():
         method("ppo", 6),
         Budget(4, 6, seeds=3),
         Optimiser("sgd", 1e-12),
-        PositionTable(6, 2),
+        PositionTable(6, 2, spread=0.0),
     )
     errors = run(cell)["error"]
     assert len(np.unique(errors, axis=0)) == 3

@@ -21,6 +21,7 @@ pytestmark = [
 
 HOSTILE = """
 import os, subprocess, sys, time
+from asyncio import CancelledError
 
 def start(*command, **options):
     with open("pids", "a") as file:
@@ -64,6 +65,13 @@ def child():
     start(sys.executable, "-I", "-S", "-c", READER, close_fds=False)
     time.sleep(0.5)
 
+def generations():
+    if os.fork() == 0:
+        if os.fork() == 0:
+            sys.exit(0)
+        sys.exit(os.wait()[1])
+    return os.wait()[1]
+
 def burn():
     while True:
         pass
@@ -81,7 +89,8 @@ def fail(error):
 
 ACTS = {
     "hang": hang, "forge": forge, "flood": flood, "fork": fork, "burn": burn,
-    "child": child,
+    "child": child, "generations": generations, "exit": lambda: sys.exit(3), "end": lambda: os._exit(3),
+    "cancel": lambda: fail(CancelledError()),
     "read": lambda: fail(ValueError(repr(sys.stdin.read()))),
     "long": lambda: fail(Long()),
     "mute": lambda: fail(Mute()),
@@ -163,6 +172,7 @@ def test_a_worker_whose_supervisor_is_killed_ends(scoring: Callable[..., Scoring
     os.kill(supervisor, signal.SIGKILL)
     assert _alive_after(20, [worker]) == []
     assert one(["a", "a"], answer=["a"] * 2) == [None, 1.0]
+    assert one.failures.first["raised"] == "the scorer ended its process (signal 9)"
 
 
 def test_a_fork_of_the_trainer_ends_no_worker(scoring: Callable[..., Scoring]) -> None:
@@ -184,6 +194,44 @@ def test_rows_reach_the_scorer_alone(scoring: Callable[..., Scoring]) -> None:
     acts = ["child", "a", "a", "fork", "a", "a", "forge", "a", "read", "a"]
     assert one(acts, answer=["a"] * 10) == [0, 1, 1, 0, 1, 1, 0, 1, None, 1]
     assert one.failures.first == {"raised": "ValueError: ''"}
+
+
+def test_a_scorer_that_exits_has_failed_on_one_row(scoring: Callable[..., Scoring]) -> None:
+    one = scoring()
+    for act, said in {
+        "exit": "SystemExit: 3",
+        "cancel": "CancelledError: ",
+        "end": "the scorer ended its process (exit status 3)",
+    }.items():
+        one.failures.first.clear()
+        assert one([act, "a"], answer=["a"] * 2) == [None, 1.0]
+        assert one.failures.first == {"raised": said}
+
+
+def test_forks_of_forks_end_quietly(
+    scoring: Callable[..., Scoring], capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert scoring()(["generations", "a"], answer=["a"] * 2) == [0.0, 1.0]
+    assert capfd.readouterr().err == ""
+
+
+CLOSED = """
+import os
+os.closerange(0, 3)
+from tpo.llm.rewards.pool import Scoring
+scoring = Scoring({"name": "hostile:score"}, workers=2)
+found = scoring(["a", "b", "a"], answer=["a"] * 3)
+scoring.close()
+open("found", "w").write(f"{found} {scoring.failures.first}")
+"""
+
+
+def test_a_trainer_without_standard_streams_scores_as_any_other(
+    scoring: Callable[..., Scoring], tmp_path: Path
+) -> None:
+    """As a service may start one: sockets and pipes then get the numbers 0, 1 and 2."""
+    subprocess.run([sys.executable, "-c", CLOSED], check=True, timeout=120)
+    assert (tmp_path / "found").read_text() == "[1.0, 0.0, 1.0] {}"
 
 
 def test_messages_are_bounded(scoring: Callable[..., Scoring]) -> None:

@@ -155,3 +155,15 @@ def test_a_resume_goes_on_from_what_is_whole(
         assert ("has no row of 4 steps before the checkpoint" in said) == (name == "one")
         ended = load_file(run / "model/model.safetensors")
         assert all(torch.equal(weights[key], ended[key]) for key in weights)
+
+
+def test_a_run_that_was_killed_after_its_last_step_takes_no_further_one(place: Path) -> None:
+    """It has its last checkpoint, and neither the last evaluation nor result.json."""
+    killed = _interrupted(place, "last")
+    shutil.rmtree(killed / "model")
+    *before, _ = (killed / "evaluations.jsonl").read_bytes().splitlines(keepends=True)
+    (killed / "evaluations.jsonl").write_bytes(b"".join(before))
+    assert main([*flags(place, "last", **CHANGES), "--resume"]) == 0
+    for name in ("log.jsonl", "evaluations.jsonl", "model/model.safetensors"):
+        assert (killed / name).read_bytes() == (place / "run" / name).read_bytes(), name
+    assert json.loads((killed / "result.json").read_text())["steps"] == CHANGES["steps"]

@@ -60,7 +60,7 @@ def declared(found: Manifest) -> Study | None:
         return _REGISTRY[found.name]
     try:
         return Study.from_json(found.study) if found.study else None
-    except (KeyError, TypeError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise ValueError(
             f"studies/{found.name}.json declares a study that this tpo cannot read "
             f"({type(error).__name__}: {error}): use the tpo that wrote it, or run the study again"

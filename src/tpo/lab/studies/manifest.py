@@ -16,6 +16,7 @@ from tpo.storage.broken import intact, json_object
 from tpo.storage.files import write_json
 from tpo.storage.locks import locked
 from tpo.storage.provenance import commit, versions
+from tpo.storage.shapes import check_fields
 from tpo.storage.store import Store
 
 PACKAGES = ("tpo", "numpy", "jax", "optax")
@@ -26,7 +27,7 @@ class PlannedCell:
     """One method at one point of the grid; `key` is the key of its run in the store."""
 
     key: str
-    coords: Mapping[str, Any]
+    coords: Mapping[str, str | float | bool]
     method: str
     label: str
 
@@ -87,12 +88,14 @@ def read(folder: Path, name: str) -> Manifest | None:
         return None
     try:
         parts = tuple(PlannedCell(**part) for part in plain.pop("parts"))
-        return Manifest(parts=parts, **plain)
+        found = Manifest(parts=parts, **plain)
+        check_fields(found)
     except (KeyError, TypeError) as error:
         raise ValueError(
             f"{path} is not a manifest that this tpo can read ({type(error).__name__}: {error}): "
             "use the tpo that wrote it, or remove the file and run the study again, which keeps finished runs"
         ) from error
+    return found
 
 
 def read_all(folder: Path) -> list[Manifest]:

@@ -8,6 +8,7 @@ from itertools import product
 from typing import Any
 
 from tpo.stats.verdicts import Claim
+from tpo.storage.shapes import check_fields
 
 Settings = Mapping[str, Any]
 
@@ -78,6 +79,11 @@ class Study:
     labels: Mapping[str, str] = field(default_factory=dict)
     ranked: bool = False
     extra: bool = False
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+        if not self.measures:
+            raise ValueError("measures is empty, expected the names of curves, the first for the table")
 
     def scale(self, name: str) -> Scale:
         """The scale of that name; an unknown one lists the valid ones."""

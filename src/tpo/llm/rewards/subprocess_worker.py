@@ -26,7 +26,7 @@ PR_SET_PDEATHSIG = 1
 
 def main(channel: socket.socket) -> None:
     """Score rows until the input ends; the scorer is called with a row's values, the completion first."""
-    os.register_at_fork(after_in_child=lambda: os.close(channel.detach()))
+    os.register_at_fork(after_in_child=lambda: _drop(channel))
     _die_with_parent()
     requests = channel.makefile("rb")
     settings = json.loads(requests.readline())
@@ -35,7 +35,7 @@ def main(channel: socket.socket) -> None:
     _limit_memory(memory)
     try:
         score = load(settings["scorer"])
-    except Exception as error:  # the scorer is the user's code: the parent reports the error
+    except BaseException as error:  # the scorer is the user's code: the parent reports the error
         _write(channel, settings, {"error": _described(error, memory)})
         return
     _write(channel, settings, {"ready": True})
@@ -45,7 +45,9 @@ def main(channel: socket.socket) -> None:
         row = request["row"]
         try:
             reply = _reply(score(row.pop("completion"), *row.values()))
-        except Exception as error:  # as above; the next completion is still scored
+        except BaseException as error:  # as above; the next completion is still scored
+            if channel.fileno() < 0:  # in a process that the scorer forked
+                raise
             reply = {"kind": "raised", "error": _described(error, memory)}
         _write(channel, request, reply)
 
@@ -57,13 +59,20 @@ def _reply(score: Any) -> dict[str, Any]:
     return {"score": float(score)}
 
 
-def _described(error: Exception, memory: float) -> str:
+def _drop(channel: socket.socket) -> None:
+    """Close a fork's copy of the channel; a fork of a fork has none."""
+    number = channel.detach()
+    if number >= 0:
+        os.close(number)
+
+
+def _described(error: BaseException, memory: float) -> str:
     """The error in one line of bounded length."""
     if isinstance(error, MemoryError):
         return f"MemoryError: the scorer needs more than {memory:g} GiB, its scorer_memory"
     try:
         text = str(error)
-    except Exception as inner:  # its text is the user's code too
+    except BaseException as inner:  # its text is the user's code too
         text = f"its text raises {type(inner).__name__}"
     return f"{type(error).__name__}: {text}"[:LONGEST_ERROR]
 

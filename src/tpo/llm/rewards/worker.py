@@ -7,6 +7,7 @@ line without it is no reply and is ignored. A `supervisor` starts the process an
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
 import os
 import secrets
@@ -75,7 +76,7 @@ class ScoringWorker:
     def _ensure_running(self) -> None:
         if self._process is not None:
             return
-        channel, theirs = socket.socketpair()
+        channel, theirs = (_beyond_standard_streams(one) for one in socket.socketpair())
         number = str(theirs.fileno())
         own = "dataset" not in self._scorer and ":" in str(self._scorer.get("name"))
         paths = [os.getcwd()] if own else []
@@ -86,6 +87,7 @@ class ScoringWorker:
             self._process = subprocess.Popen(
                 [*supervised, *isolation, *worker],
                 stdin=subprocess.PIPE,
+                stderr=None if _is_passed_on(2) else subprocess.DEVNULL,
                 pass_fds=[theirs.fileno()],
                 bufsize=0,
                 start_new_session=True,  # Ctrl-C reaches only the trainer, which then ends the process
@@ -136,9 +138,10 @@ class ScoringWorker:
     def _reason_of_end(self) -> str:
         """Why the process ended."""
         status = self._end() or 0
-        if status == 128 + signal.SIGXCPU:
+        number = status - 128 if status >= 0 else -status  # of the worker, or of its supervisor
+        if number == signal.SIGXCPU:
             return "the scorer used more CPU time than scorer_cpu allows"
-        reason = f"signal {status - 128}" if status > 128 else f"exit status {status}"
+        reason = f"signal {number}" if number > 0 else f"exit status {status}"
         return f"the scorer ended its process ({reason})"
 
     def _end(self) -> int | None:
@@ -155,3 +158,17 @@ class ScoringWorker:
         except subprocess.TimeoutExpired:
             process.kill()
             return process.wait()
+
+
+def _beyond_standard_streams(one: socket.socket) -> socket.socket:
+    """The same socket with a number above 2: where a trainer has closed stdin, it may have that number."""
+    with one:
+        return socket.socket(fileno=fcntl.fcntl(one.fileno(), fcntl.F_DUPFD_CLOEXEC, 3))
+
+
+def _is_passed_on(descriptor: int) -> bool:
+    """Whether a process that is started has this stream of the trainer's."""
+    try:
+        return os.get_inheritable(descriptor)
+    except OSError:
+        return False

@@ -163,6 +163,19 @@ class Evaluator(TrainerCallback):  # type: ignore[misc]
         write_lines(self.path, [*rows, {"step": state.global_step, **evaluation._asdict()}])
 
 
+class AllStepsTakenError(Exception):
+    """A run was resumed from the checkpoint of its last step."""
+
+
+class NoStepTooMany(TrainerCallback):  # type: ignore[misc]
+    """Ends a resume from the checkpoint of the last step, after which transformers would take one more."""
+
+    def on_step_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        """Before a batch of prompts is sampled; transformers looks at no flag until it has trained on it."""
+        if state.global_step >= state.max_steps:
+            raise AllStepsTakenError
+
+
 def _print_missing(message: str | None) -> None:
     if message:
         print(f"{message}: results of the run will lack them", file=sys.stderr)

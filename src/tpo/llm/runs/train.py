@@ -36,7 +36,7 @@ from tpo.llm.runs.evaluation import (
 )
 from tpo.llm.runs.folders import check_folder, recipe_json
 from tpo.llm.runs.model_card import card_text
-from tpo.llm.runs.progress import Evaluator, StepLogger
+from tpo.llm.runs.progress import AllStepsTakenError, Evaluator, NoStepTooMany, StepLogger
 from tpo.llm.runs.prompts import templated
 from tpo.llm.runs.recipe import Recipe
 from tpo.llm.tasks import TextTask, task
@@ -74,7 +74,7 @@ def train(
     trainer.add_callback(seconds)  # after the evaluation, whose seconds count too
     checkpoint = _checkpoint(trainer, recipe.checkpoints, quiet) if resume else None
     try:
-        trainer.train(resume_from_checkpoint=checkpoint)
+        _take_steps(trainer, checkpoint)
     except NothingScoredError:
         (out / "recipe.json").unlink(missing_ok=True)  # no run: the corrected command starts it
         raise
@@ -82,6 +82,15 @@ def train(
         setup.scoring.close()
         logger.close()
     return _finish(recipe, setup, seconds.total)
+
+
+def _take_steps(trainer: TargetPolicyTrainer, checkpoint: str | None) -> None:
+    """Train until the last step, from a checkpoint if there is one; it may be that of the last step."""
+    trainer.add_callback(NoStepTooMany())
+    try:
+        trainer.train(resume_from_checkpoint=checkpoint)
+    except AllStepsTakenError:
+        trainer.callback_handler.on_train_end(trainer.args, trainer.state, trainer.control)
 
 
 def at_revisions(recipe: Recipe, out: Path) -> Recipe:
