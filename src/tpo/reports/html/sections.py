@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tpo.reports.html.elements import Html, element, joined
-from tpo.reports.html.tables import READING, failed, numbers, scrolling
+from tpo.reports.html.tables import READING, by_rival, failed, numbers, scrolling
 from tpo.reports.story import sentences
 from tpo.reports.wording import duration, share_done, value_text
 
@@ -20,6 +20,8 @@ TALLY = {
 }
 MANY_CLAIMS = 4
 """More claims than this are listed on demand."""
+MANY_REASONS = 8
+"""More comparisons of one claim than this are counted."""
 
 
 def overview(studies: Sequence[Mapping[str, Any]]) -> Html:
@@ -157,15 +159,17 @@ def _verdicts(verdicts: Sequence[Mapping[str, Any]]) -> Html | None:
 
 def _verdict(found: Mapping[str, Any]) -> Html:
     head = joined(_badge(found["status"]), element("strong", found["claim"]))
-    reasons = _reasons(found.get("detail") or "")
+    reasons = [*by_rival(found), *_reasons(found)]
     if not reasons:
         return element("li", element("p", head))
     return element("li", element("details", element("summary", head), *reasons))
 
 
-def _reasons(detail: str) -> list[Html]:
-    """A paragraph per reason; semicolons separate them in the text."""
-    return [element("p", reason) for reason in detail.split("; ") if reason]
+def _reasons(found: Mapping[str, Any]) -> list[Html]:
+    """A paragraph per comparison that decides; the detail of a claim about one."""
+    reasons = list(found.get("reasons") or filter(None, [found.get("detail")]))
+    more = [f"and {len(reasons) - MANY_REASONS} more"] if len(reasons) > MANY_REASONS else []
+    return [element("p", reason) for reason in reasons[:MANY_REASONS] + more]
 
 
 def _badge(status: str, count: int | None = None) -> Html:
