@@ -93,7 +93,7 @@ def test_a_study_shows_its_numbers_beside_the_published_ones(tmp_path: Path) -> 
         "? undecided",
         "✗ does not hold",
     ]
-    assert "Settings and provenance · cost: 13 min on cpu" in texts
+    assert "Set-up, settings and provenance · cost: 13 min on cpu" in texts
     assert any("12/20" in text for text in texts)
 
 

@@ -174,6 +174,7 @@ def hostile() -> dict[str, Any]:
     """Every text that a store may carry tries to be markup; numbers are not numbers."""
     study = terminal()
     study |= {"name": "hostile", "title": EVIL, "about": EVIL, "source": EVIL, "command": EVIL}
+    study["question"] = EVIL
     study["settings"] = {EVIL: EVIL}
     study["provenance"] = {"commit": EVIL}
     study["x"], study["y"] = {"label": EVIL}, {"label": EVIL, "log": False}

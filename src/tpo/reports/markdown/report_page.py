@@ -52,6 +52,7 @@ def study(found: Mapping[str, Any], explained: bool = True) -> str:
     parts = [
         f"## {text(found.get('title'))}",
         text(" · ".join(part for part in head if part)),
+        text(found.get("question") or ""),
         text(found.get("about") or ""),
         f"![{text(found.get('title'))}]({found['figure']})" if found.get("figure") else "",
         "\n".join(map(verdict, found.get("verdicts") or ())),
