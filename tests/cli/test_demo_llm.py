@@ -49,7 +49,8 @@ def write(run: Any, evaluations: list[dict[str, Any]], done: bool = True) -> Non
     log = {"reward": 0.5, "entropy": 1.0, "completions/mean_length": 5, "groups/zero_variance": 0.0}
     write_lines(run.folder / "log.jsonl", [{"step": evaluations[-1]["step"], **log}])
     write_lines(run.folder / "evaluations.jsonl", evaluations)
-    result = {"evaluations": evaluations, "seconds": 1.0, "seconds_per_step": {}}
+    result = {"steps": evaluations[-1]["step"], "evaluations": evaluations, "seconds": 1.0}
+    result["seconds_per_step"] = {}
     if done:
         write_json(run.folder / "result.json", {**result, "provenance": {"device": "cpu"}})
 

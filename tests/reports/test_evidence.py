@@ -36,8 +36,9 @@ def close(a, b, path=""):
         for i, pair in enumerate(zip(a, b, strict=True)):
             close(*pair, f"{path}/{i}")
     elif isinstance(a, float):
-        assert b == pytest.approx(a, rel=1e-3, abs=1e-12), path
-    elif not path.endswith("detail"):
+        of_differences = "/against/" in path  # of numbers that are nearly equal
+        assert b == pytest.approx(a, rel=1e-2 if of_differences else 1e-3, abs=1e-12), path
+    elif not path.endswith("detail") and "/reasons/" not in path:
         assert a == b, path
 
 

@@ -93,7 +93,7 @@ def test_a_study_shows_its_numbers_beside_the_published_ones(tmp_path: Path) -> 
         "? undecided",
         "✗ does not hold",
     ]
-    assert "Settings and provenance · cost: 13 min on cpu" in texts
+    assert "Set-up, settings and provenance · cost: 13 min on cpu" in texts
     assert any("12/20" in text for text in texts)
 
 
@@ -165,7 +165,7 @@ def test_a_folder_without_results_is_refused_with_what_to_do(tmp_path: Path) -> 
         report_command()
     Store(tmp_path / "empty")
     for name, words in {
-        "nowhere": "nowhere does not exist: give the folder that tpo run or tpo train --compare wrote",
+        "nowhere": "nowhere', expected an existing folder of results",
         "empty": "empty holds no results of a study: run one first",
     }.items():
         with pytest.raises(ValueError, match=words):

@@ -77,7 +77,8 @@ def test_an_index_lists_groups_then_the_rest(tmp_path):
     found = sections.sections([], {})
     page = study_page.index(found, [notes.Group("First", "Why.", ("vocab",))])
     assert "## First\n\nWhy.\n\n| study |" in page
-    assert "| [Vocabulary size](vocab.md) |  | 0 of 16 | – | Table 1, Fig. 6 |" in page
+    asked = studies.get_study("vocab").question
+    assert f"| [Vocabulary size](vocab.md) | *{asked}* | 0 of 16 | – | Table 1, Fig. 6 |" in page
 
 
 def test_a_smaller_number_of_seeds_is_noted(kept):

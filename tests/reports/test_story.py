@@ -10,6 +10,7 @@ import pytest
 from support import samples
 from support.report_command import report_command
 from tpo.reports import story, styles
+from tpo.reports.html.sections import study_section
 from tpo.reports.html.tables import numbers
 from tpo.reports.page_data import prepared
 
@@ -103,6 +104,25 @@ def test_among_many_lines_a_known_method_keeps_its_solid_line() -> None:
 def test_sentences_that_three_studies_share_are_told_apart() -> None:
     texts = ["A model. Own one.", "A model. Own two.", "A model. Own three."]
     assert story.common_sentences(texts) == {"A model."}
+
+
+def test_a_study_opens_with_its_question_and_how_it_was_asked_is_told_on_demand() -> None:
+    about = "Are two better than one? Both are trained alike."
+    assert story.question({"about": about}) == (
+        "Are two better than one?",
+        "Both are trained alike.",
+    )
+    assert story.question({"question": "Which wins?", "about": about}) == ("Which wins?", about)
+    shared = {
+        "about": "Bits are reversed. Both are trained alike.",
+        "common": ["Bits are reversed."],
+    }
+    assert story.question(shared) == ("", "Both are trained alike.")
+    study = prepared({**samples.terminal(), "question": "Which wins?"})
+    opening, _, details = study_section(study | {"anchor": "a"}, 0).partition("Set-up, settings")
+    assert "Which wins?" in opening
+    assert study["about"] not in opening
+    assert study["about"] in details
 
 
 def test_the_metrics_of_a_language_model_are_columns() -> None:

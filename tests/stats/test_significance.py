@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from tpo.stats.significance import Effect, detectable, holm, p_values, refuted, seed_effects
+from tpo.stats.significance import Against, detectable, holm, p_values, refuted, seed_effects
 
 
 def test_p_is_students_and_a_missing_seed_does_not_count():
@@ -41,9 +41,9 @@ def test_a_seed_counts_once_however_many_comparisons_share_its_runs():
 def test_many_small_differences_are_significant_together():
     x = np.random.default_rng(0).normal(-0.3, 1, (32, 10))
     assert (holm(p_values(x)) > 0.05).all()
-    found = Effect.of(x)
+    found = Against.of("a", list(x), hold=0)
     assert found.p < 0.005
-    assert -0.5 < found.interval.low < found.mean < found.interval.high < -0.1
+    assert -0.5 < found.low < found.effect < found.high < -0.1
     assert refuted(-x, ["a"] * 32)
     assert not refuted(x, ["a"] * 32)
 

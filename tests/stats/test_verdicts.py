@@ -151,7 +151,7 @@ def test_a_claim_is_refuted_by_one_clear_comparison_but_not_by_one_of_many():
     assert status(claim, *results) == "does not hold"
     many = verdict(Claim("c", "tpo"), results)
     assert many["status"] == "undecided"
-    assert "not significant among 32 comparisons" in many["detail"]
+    assert "not significant among 32 comparisons" in many["reasons"][0]
 
 
 def test_effect_and_power_are_told_per_rival():
@@ -159,10 +159,32 @@ def test_effect_and_power_are_told_per_rival():
         result("tpo", [0.1, 0.2, 0.1], H=7), result("grpo", [0.2, 0.4, 0.2], H=7),
         result("tpo", [0.1, 0.1, 0.2], H=8), result("grpo", [0.2, 0.2, 0.4], H=8),
     ]  # fmt: skip
-    detail = verdict(Claim("c", "tpo"), results)["detail"]
+    found = verdict(Claim("c", "tpo"), results)
     # per setting -.1, -.2, -.1 in some order, root mean square .1414: seeds -.707, -1.061, -1.061
-    assert "effect against GRPO in all 2 settings: -0.94 (-1.00 to -0.44), p = 0.03" in detail
-    assert "within the noise (80% power from 18.8%); effect" in detail
+    (against,) = found["against"]
+    assert (against["rival"], against["hold"], against["settings"]) == ("GRPO", 0, 2)
+    numbers = [against[key] for key in ("effect", "low", "high", "p")]
+    assert numbers == pytest.approx([-0.943, -1.0, -0.436, 2 / 4**3], abs=1e-3)
+    assert found["detail"].startswith(
+        "0 of 2 comparisons hold. One that does not: H = 7: TPO 13.3%"
+    )
+    assert [reason[:6] for reason in found["reasons"]] == ["H = 7:", "H = 8:"]
+    assert found["reasons"][0].endswith("within the noise (80% power from 18.8%)")
+
+
+def test_a_sentence_says_how_many_comparisons_hold_and_which_does_not():
+    tpo, grpo = [0.1, 0.12, 0.11, 0.1], [0.8, 0.82, 0.81, 0.84]
+    held = [result("tpo", tpo, H=7), result("grpo", grpo, H=7)]
+    one = verdict(Claim("c", "tpo"), held)
+    assert one["detail"].startswith("H = 7: TPO 10.8% (median 10.5%) against GRPO 81.8%")
+    assert one["detail"].endswith(f"(n = 4), p = {one['against'][0]['p']:.1g}")
+    assert one["reasons"] == []
+    overlap = [result("tpo", [0.1, 0.9, 0.1, 0.9], H=8), result("grpo", [0.9, 0.1, 0.8, 0.1], H=8)]
+    two = verdict(Claim("c", "tpo"), [*held, *overlap])
+    assert two["detail"].startswith("1 of 2 comparisons hold. One that does not: H = 8: TPO")
+    again = [result(r.method, r.values("end"), H=9) for r in held]
+    both = verdict(Claim("c", "tpo"), [*held, *again])
+    assert both["detail"].startswith("All 2 comparisons hold, such as H = 7: TPO")
 
 
 def test_steps_are_medians_and_censored_at_the_horizon():
@@ -183,6 +205,8 @@ def test_what_was_not_run_is_undecided():
         "claim": "c",
         "status": "undecided",
         "detail": "none of the runs that this claim is about has been made",
+        "reasons": [],
+        "against": [],
     }
 
 

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import argparse
-
-from tpo.cli import report
+from tpo.cli import parser
 
 
 def report_command(*words: str) -> int:
     """The exit status of `tpo report WORDS`; what it prints goes to stdout, errors are raised."""
-    parser = argparse.ArgumentParser()
-    report.add_parser(parser.add_subparsers())
-    args = parser.parse_args(["report", *words])
+    args = parser().parse_args(["report", *words])
     return int(args.run(args))

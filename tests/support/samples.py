@@ -174,10 +174,21 @@ def hostile() -> dict[str, Any]:
     """Every text that a store may carry tries to be markup; numbers are not numbers."""
     study = terminal()
     study |= {"name": "hostile", "title": EVIL, "about": EVIL, "source": EVIL, "command": EVIL}
+    study["question"] = EVIL
     study["settings"] = {EVIL: EVIL}
     study["provenance"] = {"commit": EVIL}
     study["x"], study["y"] = {"label": EVIL}, {"label": EVIL, "log": False}
-    study["verdicts"] = [{"claim": EVIL, "status": EVIL, "detail": EVIL}]
+    rival = {
+        "rival": EVIL,
+        "settings": EVIL,
+        "hold": EVIL,
+        "effect": None,
+        "p": None,
+        "power": None,
+    }
+    study["verdicts"] = [
+        {"claim": EVIL, "status": EVIL, "detail": EVIL, "reasons": [EVIL], "against": [rival]}
+    ]
     for panel in study["panels"]:
         panel["title"] = EVIL
         for line in panel["series"][:1]:

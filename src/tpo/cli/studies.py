@@ -89,7 +89,7 @@ def describe(name: str) -> None:
 
     study = studies.get_study(name)
     speed = cost.machine_speed()
-    print(f"{study.name}: {study.title} ({study.source})\n\n{study.about}\n")
+    print(f"{study.name}: {study.title} ({study.source})\n\n{study.question}\n\n{study.about}\n")
     print("methods:", ", ".join(label(method, study.labels) for method in study.methods))
     for key, values in study.grid.items():
         print(f"{key}: {', '.join(map(str, values))}")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 from tpo.objectives.labels import LABELS
 
@@ -91,6 +92,19 @@ def renamed(text: str, names: Mapping[str, str]) -> str:
         pattern = re.compile(rf"(?<!\w)(?:{'|'.join(map(re.escape, known))})(?!\w)")
         text = pattern.sub(lambda found: inline(names[found[0]]), text)
     return readable_text(text)
+
+
+def verdict_in_words(verdict: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
+    """A copy of a verdict of `tpo.stats.verdicts` with methods in words."""
+    found = dict(verdict)
+    for part in ("claim", "detail"):
+        found[part] = renamed(str(verdict.get(part) or ""), names)
+    found["reasons"] = [renamed(str(reason), names) for reason in verdict.get("reasons") or ()]
+    found["against"] = [
+        {**one, "rival": names.get(one["rival"]) or readable(one["rival"])}
+        for one in verdict.get("against") or ()
+    ]
+    return found
 
 
 def inline(label: str) -> str:

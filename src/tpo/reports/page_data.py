@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from tpo.reports.labels import readable, renamed, shortened
+from tpo.reports.labels import readable, renamed, shortened, verdict_in_words
 from tpo.reports.story import answer, highlighted, main_panels
 from tpo.reports.styles import ALIASES, OWN, css_classes, slug
 
@@ -81,9 +81,8 @@ def _rename(study: dict[str, Any], names: Mapping[str, str]) -> None:
         row["label"] = names.get(method) or specifications.get(method) or readable(method)
     for one in study.get("methods") or ():
         one["label"] = names.get(one["label"], readable(one["label"]))
-    for verdict in study.get("verdicts") or ():
-        for part in ("claim", "detail"):
-            verdict[part] = renamed(str(verdict.get(part) or ""), names)
+    if "verdicts" in study:
+        study["verdicts"] = [verdict_in_words(one, names) for one in study["verdicts"] or ()]
     for panel in study["panels"]:
         panel["title"] = MEASURES.get(str(panel.get("title")), panel.get("title"))
         if y := panel.get("y"):

@@ -245,6 +245,24 @@ def _end(series: Mapping[str, Any]) -> float:
     return float(known[-1]) if known else float("inf")
 
 
+# ---- what was asked --------------------------------------------------------------------------
+
+
+def question(study: Study) -> tuple[str, str]:
+    """What was asked, and how: the study's question, or its first sentence if that is one, and the rest.
+
+    Without a question the rest is what is particular to the study among those of the report.
+    """
+    about = str(study.get("about") or "")
+    if asked := str(study.get("question") or ""):
+        return asked, about
+    first, *others = sentences(about) or [""]
+    if first.endswith("?"):
+        return first, " ".join(others)
+    own = [s for s in sentences(about) if s not in study.get("common", ())]
+    return "", " ".join(own) or about
+
+
 # ---- words that several studies share --------------------------------------------------------
 
 

@@ -28,9 +28,9 @@ STEPS = 240
 def summarise(*folders: str | Path) -> list[dict[str, Any]]:
     """One dict per study found in stores and folders of evidence, in the order of `tpo studies`.
 
-    Keys: name, title, source, about, command, scale, settings; x and y, the axes (a panel may have its own y);
-    panels; table; failures; verdicts; profiles; provenance, cost and progress. A panel without "kind" holds
-    curves. A panel of kind "bars" has series of x, y and se; one of kind "simplex" has series of arrows
+    Keys: name, title, source, question, about, command, scale, settings; x and y, the axes (a panel may have
+    its own y); panels; table; failures; verdicts; profiles; provenance, cost and progress. A panel without
+    "kind" holds curves. A panel of kind "bars" has series of x, y and se; one of kind "simplex" has series of arrows
     between points of the triangle. Errors are fractions in curves and percent in tables.
     """
     return [summary(result) for result in gather(folders)]
@@ -49,6 +49,7 @@ def summary(result: StudyResult) -> dict[str, Any]:
         "name": study.name,
         "title": study.title,
         "source": study.source,
+        "question": study.question,
         "about": study.about,
         "command": command(result),
         "scale": manifest.scale,

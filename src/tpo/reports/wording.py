@@ -181,6 +181,24 @@ def _of(key: str) -> Callable[[Row], str]:
     return lambda row: number(row[key])
 
 
+def _effect(row: Row) -> str:
+    if row.get("effect") is None:
+        return "–"
+    return f"{row['effect']:.2f} [{row['low']:.2f}, {row['high']:.2f}]"
+
+
+RIVAL_COLUMNS = (
+    Column("against", lambda row: readable(row["rival"]), None),
+    Column("hold", lambda row: f"{row['hold']} of {row['settings']}"),
+    Column("effect [95%]", _effect),
+    Column("p", lambda row: "–" if row.get("p") is None else f"{row['p']:.1g}"),
+    Column(
+        "80% power from", lambda row: "–" if row.get("power") is None else f"{row['power']:.2f}"
+    ),
+)
+"""The columns of "against" of a verdict."""
+
+
 FAILURE_COLUMNS = (
     Column("method", lambda row: readable(row["method"]), None),
     *(Column(title, _of(key)) for title, key in (

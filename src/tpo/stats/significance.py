@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tpo.stats.intervals import CONFIDENCE, Interval, student_interval
+from tpo.stats.intervals import CONFIDENCE, student_interval
 
 LEAST = 3
 """The smallest number of seeds for a verdict."""
@@ -88,25 +88,37 @@ def _above(differences: np.ndarray) -> np.ndarray:
     return np.asarray(significant & (_moments(differences)[1] > 0))
 
 
-class Effect(NamedTuple):
-    """The mean difference of all comparisons in units of their root mean square, -1 to 1.
+def stacked(differences: Sequence[np.ndarray]) -> np.ndarray:
+    """[m, n], with NaN for the seeds that a comparison does not have."""
+    n = max(map(len, differences))
+    return np.stack([np.pad(x, (0, n - len(x)), constant_values=np.nan) for x in differences])
 
-    detectable: the effect that a test with so many seeds finds with a probability of 80%.
+
+class Against(NamedTuple):
+    """All comparisons with one rival: in how many settings they hold, and the effect over all of them.
+
+    effect: the mean difference in units of the root mean square, -1 to 1, with its 95% interval and p.
+    power: the effect that a test with so many seeds finds with a probability of 80%.
     """
 
-    mean: float
-    interval: Interval
+    rival: str
+    settings: int
+    hold: int
+    effect: float
+    low: float
+    high: float
     p: float
-    detectable: float
+    power: float
 
     @classmethod
-    def of(cls, differences: np.ndarray) -> Effect:
-        """From differences [m, n]."""
-        seeds = seed_effects(differences)
+    def of(cls, rival: str, differences: Sequence[np.ndarray], hold: int) -> Against:
+        """From the differences [n] of each setting."""
+        seeds = seed_effects(stacked(differences))
         seeds = seeds[~np.isnan(seeds)]
         low, high = np.clip(student_interval(seeds), -1, 1)
+        effect, p, power = seeds.mean(), p_values(seeds), detectable(seeds)
         return cls(
-            float(seeds.mean()), Interval(low, high), float(p_values(seeds)), detectable(seeds)
+            rival, len(differences), hold, float(effect), float(low), float(high), float(p), power
         )
 
 

@@ -12,6 +12,8 @@ methods would differ as much 5 times in 100 (`tpo.stats.significance.p_values`).
 
 A claim about a fixed number is tested by the range of the mean (`tpo.stats.repetition.mean_range`). Steps are
 compared up to the horizon: a seed that does not get there counts as one step more.
+
+A verdict has one short sentence, every comparison that decides it in words, and effect and power by rival.
 """
 
 from __future__ import annotations
@@ -22,24 +24,24 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tpo.stats.curves import MedianSteps
 from tpo.stats.intervals import student_interval
 from tpo.stats.repetition import mean_range, splits
 from tpo.stats.significance import (
     LEAST,
     LEVEL_OF_TEST,
-    Effect,
+    Against,
     detectable,
     holm,
     p_values,
     refuted,
+    stacked,
 )
+from tpo.stats.verdict_words import COUNTS, amount, place, shown
 
 RULES = 2
 """The version of these rules, for the history of claims."""
 LEVEL = 0.05
 """How far apart two level means may be, relative to the larger one."""
-COUNTS = ("steps", "rollouts")
 STRICT = (*COUNTS, "held-out error")
 """Metrics for which level is not enough."""
 HOLDS, FAILS, OPEN = "holds", "does not hold", "undecided"
@@ -99,31 +101,34 @@ class Ruling(NamedTuple):
     differences: np.ndarray = np.zeros(0)
 
 
-def verdict(claim: Claim, results: Sequence[MethodResult]) -> dict[str, str]:
-    """{"claim", "status", "detail"}; the detail ends with effect size and power."""
+def verdict(claim: Claim, results: Sequence[MethodResult]) -> dict[str, Any]:
+    """{"claim", "status", "detail", "reasons", "against"}.
+
+    detail: what decides it, in a sentence. reasons: each comparison with this verdict, in words. against: a
+    dict per rival, with the fields of `Against`; empty for a claim about a fixed number.
+    """
     if claim.rule == "less":
         rulings = list(_comparisons(claim, results))
     else:
         rulings = list(_against_value(claim, results))
     tested = [ruling for ruling in rulings if len(ruling.differences)]
+    against = _by_rival(tested) if claim.rule == "less" else []
     wrong = False
     if claim.rule == "less" and tested:
-        stacked = _stacked([ruling.differences for ruling in tested])
-        wrong = bool(refuted(stacked, [ruling.rival for ruling in tested]))
+        differences = stacked([ruling.differences for ruling in tested])
+        wrong = bool(refuted(differences, [ruling.rival for ruling in tested]))
         rulings = _corrected(rulings)
     statuses = [ruling.status for ruling in rulings]
     agreed = statuses and set(statuses) == {HOLDS}
     status = FAILS if wrong or FAILS in statuses else HOLDS if agreed else OPEN
-    detail = "; ".join(
-        [_detail(status, rulings), *(_effects(tested) if claim.rule == "less" else ())]
-    )
-    return {"claim": claim.text, "status": status, "detail": detail}
-
-
-def _stacked(differences: Sequence[np.ndarray]) -> np.ndarray:
-    """[m, n], with NaN for the seeds that a comparison does not have."""
-    n = max(map(len, differences))
-    return np.stack([np.pad(x, (0, n - len(x)), constant_values=np.nan) for x in differences])
+    telling = [ruling.words for ruling in rulings if ruling.status == status]
+    return {
+        "claim": claim.text,
+        "status": status,
+        "detail": _sentence(rulings, telling, against),
+        "reasons": telling if len(rulings) > 1 else [],
+        "against": [one._asdict() for one in against],
+    }
 
 
 def _corrected(rulings: Sequence[Ruling]) -> list[Ruling]:
@@ -144,27 +149,32 @@ def _corrected(rulings: Sequence[Ruling]) -> list[Ruling]:
     return undecided + [ruling for ruling in rulings if id(ruling) not in chance]
 
 
-def _detail(status: str, rulings: Sequence[Ruling]) -> str:
+def _by_rival(tested: Sequence[Ruling]) -> list[Against]:
+    """In the order in which rivals first occur."""
+    groups: dict[str, list[Ruling]] = {}
+    for ruling in tested:
+        groups.setdefault(ruling.rival, []).append(ruling)
+    return [
+        Against.of(
+            rival, [one.differences for one in found], sum(one.status == HOLDS for one in found)
+        )
+        for rival, found in groups.items()
+    ]
+
+
+def _sentence(rulings: Sequence[Ruling], telling: Sequence[str], against: Sequence[Against]) -> str:
+    """The comparison that decides; of several, how many hold and the first that decides."""
     if not rulings:
         return "none of the runs that this claim is about has been made"
-    telling = [r.words for r in rulings if r.status == status] or [r.words for r in rulings]
-    more = f"; and {len(telling) - 4} more" if len(telling) > 4 else ""
-    return "; ".join(telling[:4]) + more
-
-
-def _effects(tested: Sequence[Ruling]) -> Iterable[str]:
-    """Per rival the effect over all comparisons with it."""
-    groups: dict[str, list[np.ndarray]] = {}
-    for ruling in tested:
-        groups.setdefault(ruling.rival, []).append(ruling.differences)
-    for rival, differences in groups.items():
-        found = Effect.of(_stacked(differences))
-        where = f" in all {len(differences)} settings" if len(differences) > 1 else ""
-        low, high = found.interval
-        yield (
-            f"effect against {rival}{where}: {found.mean:.2f} ({low:.2f} to {high:.2f}), "
-            f"p = {found.p:.1g}, 80% power from {found.detectable:.2f}"
-        )
+    if len(rulings) == 1:
+        return rulings[0].words + (f", p = {against[0].p:.1g}" if against else "")
+    hold = sum(ruling.status == HOLDS for ruling in rulings)
+    if hold == len(rulings):
+        return f"All {hold} comparisons hold, such as {telling[0]}"
+    counted = f"{hold} of {len(rulings)} comparisons hold"
+    if telling:
+        return f"{counted}. One that does not: {telling[0]}"
+    return f"{counted}; those with one rival are on the other side together"
 
 
 def _comparisons(claim: Claim, results: Sequence[MethodResult]) -> Iterable[Ruling]:
@@ -196,17 +206,17 @@ def _matches(coords: Coords, where: Coords) -> bool:
 
 def compare(left: MethodResult, right: MethodResult, metric: str) -> Ruling:
     """Whether left's metric is the smaller one; not yet corrected for the number of comparisons."""
-    place = _place(left.coords)
+    where = place(left.coords)
     if not (left.done and right.done):
-        return Ruling(OPEN, f"{place}{left.label} against {right.label}: not finished")
+        return Ruling(OPEN, f"{where}{left.label} against {right.label}: not finished")
     a, b = _paired(left.values(metric), right.values(metric))
     other = (
         right.label
         if left.coords == right.coords
-        else f"{right.label} ({_place(right.coords)[:-2]})"
+        else f"{right.label} ({place(right.coords)[:-2]})"
     )
     n = int((~np.isnan(a)).sum())
-    words = f"{place}{left.label} {_shown(metric, a)} against {other} {_shown(metric, b)} (n = {n})"
+    words = f"{where}{left.label} {shown(metric, a)} against {other} {shown(metric, b)} (n = {n})"
     if n < LEAST:
         return Ruling(OPEN, f"{words}, fewer than {LEAST} seeds")
     if metric in COUNTS:
@@ -224,7 +234,7 @@ def _status(found: np.ndarray, size: float, metric: str) -> tuple[str, str]:
     low, high = student_interval(known)
     if metric not in STRICT and -LEVEL * size <= low and high <= LEVEL * size:
         return HOLDS, ", level"
-    return OPEN, f", within the noise (80% power from {_amount(metric, detectable(known))})"
+    return OPEN, f", within the noise (80% power from {amount(metric, detectable(known))})"
 
 
 def _paired(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -238,13 +248,13 @@ def _against_value(claim: Claim, results: Sequence[MethodResult]) -> Iterable[Ru
     subjects = _subjects(claim, results)
     split = any(splits(one.values(claim.metric)) for one in results if one.done)
     for left in subjects:
-        place = _place(left.coords)
+        where = place(left.coords)
         if not left.done:
-            yield Ruling(OPEN, f"{place}{left.label}: not finished")
+            yield Ruling(OPEN, f"{where}{left.label}: not finished")
             continue
         x = left.values(claim.metric)
         x = x[~np.isnan(x)]
-        words = f"{place}{left.label} {_shown(claim.metric, x)}"
+        words = f"{where}{left.label} {shown(claim.metric, x)}"
         if len(x) < LEAST:
             yield Ruling(OPEN, f"{words} (n = {len(x)}), fewer than {LEAST} seeds")
             continue
@@ -253,30 +263,6 @@ def _against_value(claim: Claim, results: Sequence[MethodResult]) -> Iterable[Ru
         under, over = (high < claim.value, least > claim.value)
         if claim.rule == "above":
             under, over = (low > claim.value, most < claim.value)
-        ends = " to ".join(_amount(claim.metric, float(end)) for end in (low, high))
+        ends = " to ".join(amount(claim.metric, float(end)) for end in (low, high))
         status = HOLDS if under else FAILS if over else OPEN
         yield Ruling(status, f"{words}, mean within {ends} (n = {len(x)})")
-
-
-def _shown(metric: str, x: np.ndarray) -> str:
-    """The mean, and the median in brackets, as text; of steps the median, and how many seeds get there."""
-    x = x[~np.isnan(x)]
-    if not len(x):
-        return "without a number"
-    if metric in COUNTS:
-        median = MedianSteps.of(x)
-        value = f"{median.value:.0f} {metric}" if np.isfinite(median.value) else "never"
-        return f"{value} (median, {median.reached} of {len(x)} seeds get there)"
-    return f"{_amount(metric, float(np.mean(x)))} (median {_amount(metric, float(np.median(x)))})"
-
-
-def _amount(metric: str, value: float) -> str:
-    """A value of the metric as text: errors in percent."""
-    if metric in COUNTS:
-        return f"{value:.0f} {metric}"
-    return f"{100 * value:.3g}%" if metric in ("end", "held-out error") else f"{value:.3g}"
-
-
-def _place(coords: Coords) -> str:
-    words = ", ".join(f"{key} = {value}" for key, value in coords.items())
-    return f"{words}: " if words else ""

@@ -35,6 +35,12 @@ def test_full_is_the_papers_size(name, seeds, episodes, runs):
     assert len(plan(Request(studies.get_study(name), "full"))) == runs
 
 
+def test_every_study_asks_one_question_of_its_own():
+    asked = [studies.get_study(name).question for name in studies.list_studies()]
+    assert all(one.endswith("?") and one.count("?") == 1 for one in asked)
+    assert len(set(asked)) == len(asked)
+
+
 def test_the_published_setting_reaches_the_cell():
     jobs = plan(
         Request(studies.get_study("terminal"), "full", only={"H": "9", "matching": "interaction"})

@@ -46,7 +46,10 @@ def main(args: argparse.Namespace) -> int:
     print_results(results, jobs[0].episodes)
     for line in verdicts(folder):
         print(line)
-    print(f"In these means a seed that does not get there counts as {jobs[0].episodes + 1} steps.")
+    print(
+        f"Paired over {jobs[0].seeds} seeds; one that does not get there counts as "
+        f"{jobs[0].episodes + 1} steps."
+    )
     print(f"\n{conclusion(results, jobs[0].episodes)}\n{DEMO_FULL}")
     show(write(folder), time.monotonic() - began, args.open)
     return 0
@@ -64,8 +67,12 @@ def introduction(jobs: Sequence[PlannedJob]) -> str:
 
 
 def verdicts(folder: Path) -> list[str]:
-    """One line per rival, as in the report."""
+    """One line per rival: the verdict of the report and its p value, or why there is none."""
     from tpo.reports.summary import summarise
 
     (summary,) = (one for one in summarise(folder) if one["name"] == "demo")
-    return [f"{one['status']}: {one['claim']}. {one['detail']}" for one in summary["verdicts"]]
+    return [
+        f"{one['status']}: {one['claim']}"
+        + (f" (p = {one['against'][0]['p']:.1g})" if one["against"] else f". {one['detail']}")
+        for one in summary["verdicts"]
+    ]

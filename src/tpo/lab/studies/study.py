@@ -52,6 +52,7 @@ ERROR = Measure("error", "error", log=True)
 class Study:
     """What is run, over which grid, by which methods, and what the paper claims.
 
+    question: what the runs answer, with which a report opens; about: how it is asked, in sentences.
     build: the name of a function in `tpo.lab.studies.builders`, which makes a cell from the settings.
     grid: axes whose values override settings; every combination is run with every method.
     measures: the table and the verdicts use the first. series: axes drawn as curves of one panel.
@@ -68,6 +69,7 @@ class Study:
     methods: tuple[str, ...]
     settings: Settings
     scales: Mapping[str, Scale]
+    question: str = ""
     grid: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     measures: tuple[Measure, ...] = (ERROR,)
     series: tuple[str, ...] = ()

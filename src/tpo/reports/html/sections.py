@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tpo.reports.html.elements import Html, element, joined
-from tpo.reports.html.tables import READING, failed, numbers, scrolling
-from tpo.reports.story import sentences
+from tpo.reports.html.tables import READING, by_rival, failed, numbers, scrolling
+from tpo.reports.story import question, sentences
 from tpo.reports.wording import duration, share_done, value_text
 
 BADGES = {"holds": ("✓", "yes"), "does not hold": ("✗", "no"), "undecided": ("?", "open")}
@@ -20,6 +20,8 @@ TALLY = {
 }
 MANY_CLAIMS = 4
 """More claims than this are listed on demand."""
+MANY_REASONS = 8
+"""More comparisons of one claim than this are counted."""
 
 
 def overview(studies: Sequence[Mapping[str, Any]]) -> Html:
@@ -105,14 +107,13 @@ def _subtitle(study: Mapping[str, Any]) -> str:
 
 
 def _question(study: Mapping[str, Any]) -> Html | None:
-    """What is particular to this study; what it shares with others is among its settings."""
-    if not study.get("about"):
+    """The question, or without one what was run."""
+    asked, rest = question(study)
+    text = asked or rest
+    if not text:
         return None
-    own = [s for s in sentences(study["about"]) if s not in study.get("common", ())]
-    text = " ".join(own) or study["about"]
-    return element(
-        "div", element("h3", "Question", class_="part"), element("p", text, class_="about")
-    )
+    heading = "Question" if asked else "What was run"
+    return element("div", element("h3", heading, class_="part"), element("p", text, class_="about"))
 
 
 def _answer(found: Sequence[str]) -> Html | None:
@@ -157,15 +158,17 @@ def _verdicts(verdicts: Sequence[Mapping[str, Any]]) -> Html | None:
 
 def _verdict(found: Mapping[str, Any]) -> Html:
     head = joined(_badge(found["status"]), element("strong", found["claim"]))
-    reasons = _reasons(found.get("detail") or "")
+    reasons = [*by_rival(found), *_reasons(found)]
     if not reasons:
         return element("li", element("p", head))
     return element("li", element("details", element("summary", head), *reasons))
 
 
-def _reasons(detail: str) -> list[Html]:
-    """A paragraph per reason; semicolons separate them in the text."""
-    return [element("p", reason) for reason in detail.split("; ") if reason]
+def _reasons(found: Mapping[str, Any]) -> list[Html]:
+    """A paragraph per comparison that decides; the detail of a claim about one."""
+    reasons = list(found.get("reasons") or filter(None, [found.get("detail")]))
+    more = [f"and {len(reasons) - MANY_REASONS} more"] if len(reasons) > MANY_REASONS else []
+    return [element("p", reason) for reason in reasons[:MANY_REASONS] + more]
 
 
 def _badge(status: str, count: int | None = None) -> Html:
@@ -196,26 +199,30 @@ def _details(study: Mapping[str, Any]) -> Html:
     seconds, device = cost.get("seconds"), cost.get("device")
     spent = [] if seconds is None else [duration(seconds)]
     spent += [] if device is None else [str(device)]
-    summary = "Settings and provenance" + (f" · cost: {' on '.join(spent)}" if spent else "")
+    summary = "Set-up, settings and provenance" + (
+        f" · cost: {' on '.join(spent)}" if spent else ""
+    )
     return element(
         "details",
         element("summary", summary),
+        _set_up(study),
         element(
             "div",
             _facts("Settings", study.get("settings") or {}),
             _facts("Provenance", study.get("provenance") or {}),
             class_="columns",
         ),
-        _set_up(study),
     )
 
 
 def _set_up(study: Mapping[str, Any]) -> Html | None:
-    """The sentences about the set-up that other studies of the report have as well."""
+    """How the question is asked; of a study without one, the sentences that other studies have as well."""
+    asked, rest = question(study)
     shared = [s for s in sentences(study.get("about") or "") if s in study.get("common", ())]
-    if not shared:
+    text = rest if asked else " ".join(shared)
+    if not text:
         return None
-    return element("div", element("h3", "Set-up"), element("p", " ".join(shared), class_="about"))
+    return element("div", element("h3", "Set-up"), element("p", text, class_="about"))
 
 
 def _facts(title: str, facts: Mapping[str, Any]) -> Html | None:

@@ -10,6 +10,7 @@ from tpo.reports.story import HELD_OUT
 from tpo.reports.wording import (
     FAILURE_COLUMNS,
     FAILURES,
+    RIVAL_COLUMNS,
     Column,
     columns,
     failures_meaning,
@@ -85,6 +86,13 @@ def failed(study: Mapping[str, Any]) -> Html | None:
         element("p", failures_meaning(rows), class_="small"),
         class_="numbers-box",
     )
+
+
+def by_rival(verdict: Mapping[str, Any]) -> list[Html]:
+    """The effect and the power of a claim against each rival; nothing where it has none."""
+    rows = verdict.get("against") or []
+    about = {"title": f"the claim: {verdict['claim']}"}
+    return [_table(about, rows, RIVAL_COLUMNS)] if rows else []
 
 
 def _table(study: Mapping[str, Any], rows: Sequence[Row], shown: Sequence[Column]) -> Html:

@@ -9,6 +9,7 @@ from tpo.reports.page_data import plain
 from tpo.reports.wording import (
     FAILURE_COLUMNS,
     FAILURES,
+    RIVAL_COLUMNS,
     Column,
     columns,
     duration,
@@ -51,6 +52,7 @@ def study(found: Mapping[str, Any], explained: bool = True) -> str:
     parts = [
         f"## {text(found.get('title'))}",
         text(" · ".join(part for part in head if part)),
+        text(found.get("question") or ""),
         text(found.get("about") or ""),
         f"![{text(found.get('title'))}]({found['figure']})" if found.get("figure") else "",
         "\n".join(map(verdict, found.get("verdicts") or ())),
@@ -70,6 +72,18 @@ def verdict(found: Mapping[str, Any]) -> str:
     status = found["status"]
     words = f"**{text(found['claim'])}**: {text(status)}. {text(found.get('detail') or '')}"
     return f"- {SIGNS.get(status, '?')} {words.strip()}"
+
+
+def against(verdicts: Sequence[Mapping[str, Any]]) -> str:
+    """A table of claims by rival, under its heading; empty where no claim compares methods."""
+    heads = ["claim", *(column.title for column in RIVAL_COLUMNS)]
+    lines = [
+        ["" if i else verdict["claim"], *(column.text(row) for column in RIVAL_COLUMNS)]
+        for verdict in verdicts
+        for i, row in enumerate(verdict.get("against") or ())
+    ]
+    numbers = [False, *(bool(column.kind) for column in RIVAL_COLUMNS)]
+    return f"## Claims by rival\n\n{grid(heads, lines, numbers)}" if lines else ""
 
 
 def table(rows: Sequence[Mapping[str, Any]], shown: Sequence[Column] = ()) -> str:

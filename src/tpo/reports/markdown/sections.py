@@ -43,7 +43,8 @@ def _with_note(found: Section, note: Note, places: dict[str, str]) -> Section:
     remarks = "\n\n".join(
         filter(None, [found["notes"], linked(note.remarks, found["name"], places)])
     )
-    words = {"question": note.question, "answer": note.answer, "notes": remarks}
+    question = note.question or found.get("question")
+    words = {"question": question, "answer": note.answer, "notes": remarks}
     return {**found, **words, "title": note.title or found["title"]}
 
 
@@ -64,8 +65,8 @@ def section(study: Study, result: StudyResult | None) -> dict[str, Any]:
     """The study's summary with every published number in its table, run or not."""
     if result is None:
         found: dict[str, Any] = {
-            "name": study.name, "title": study.title, "source": study.source, "about": study.about,
-            "command": f"tpo run {study.name} --scale full", "scale": "full",
+            "name": study.name, "title": study.title, "source": study.source, "question": study.question,
+            "about": study.about, "command": f"tpo run {study.name} --scale full", "scale": "full",
             "table": {"rows": []}, "verdicts": [],
         }  # fmt: skip
     else:

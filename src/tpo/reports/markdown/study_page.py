@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-from tpo.reports.labels import renamed
+from tpo.reports.labels import verdict_in_words
 from tpo.reports.markdown import report_page
 from tpo.reports.markdown.notes import Group
 from tpo.reports.markdown.sections import NOT_RUN, Section
@@ -50,7 +50,8 @@ interval of their difference lies within a twentieth of the larger mean. Level m
 error. Steps are compared up to the end of the run: a seed that does not get there counts as one step more.
 A claim about a fixed number holds if the range of the mean lies on its side.
 
-**Effect and power.** The effect is the mean difference over all settings, in units of the root mean square
+**Effect and power.** *Claims by rival* has a line per claim and rival. *Hold* counts the settings in which the
+comparison holds. The effect is the mean difference over all settings, in units of the root mean square
 difference, from -1 to 1; its p is that of all comparisons with a rival together. "80% power from" is the
 effect, or the difference, that so many seeds find 8 times in 10.
 
@@ -90,6 +91,7 @@ def page(found: Section) -> str:
         "\n".join(map(verdict, shown["verdicts"])),
         f"![{title}]({figure})" if figure else "",
         report_page.failed(shown, "##"),
+        report_page.against(shown["verdicts"]),
         *_numbers(shown["table"]["rows"]),
         f"## Notes\n\n{shown['notes']}" if shown["notes"] else "",
         "## Setting",
@@ -128,11 +130,7 @@ def _runs(found: Section) -> str:
 
 def verdict(found: Mapping[str, Any], names: Mapping[str, str] = MappingProxyType({})) -> str:
     """A claim's line, with methods in words; `names` has the words for some labels."""
-    return report_page.verdict({
-        **found,
-        "claim": renamed(found["claim"], names),
-        "detail": renamed(found.get("detail") or "", names),
-    })  # fmt: skip
+    return report_page.verdict(verdict_in_words(found, names))
 
 
 def counts(found: Section) -> Counter[str]:

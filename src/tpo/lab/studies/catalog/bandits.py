@@ -14,6 +14,7 @@ TEST = Measure("test_error", "test error", log=True)
 TABULAR_SINGLE = Study(
     name="tabular_single",
     title="One context, a hundred arms",
+    question="With a single prompt, does TPO learn faster than policy gradients?",
     source="Fig. 3",
     about="One of 100 arms pays. Each step samples B actions from a table of logits that starts at 0 and "
     "moves it by a vector of norm 0.1. PG, DG and TPO take reward - 0.5 as the advantage, GRPO standardises "
@@ -38,6 +39,7 @@ TABULAR_SINGLE = Study(
 TABULAR_MULTI = Study(
     name="tabular_multi",
     title="A hundred contexts, exact updates",
+    question="Does TPO share an update better between easy and hard prompts?",
     source="Fig. 4",
     about="100 contexts with 10 arms each and logits from N(0, 1). Every method takes its exact population "
     "update g = beta(p)(e_y - pi), all contexts in one step of norm 0.1, so nothing but beta differs: how "
@@ -68,6 +70,7 @@ TABULAR_MULTI = Study(
 MNIST = Study(
     name="mnist",
     title="MNIST as a bandit",
+    question="With one sampled action per image, does TPO's target help a classifier?",
     source="Fig. 5a",
     about="See a digit, name a class, learn only whether it was right. One action per image, an MLP "
     "784-50-50-10, Adam at 0.001, baseline Σ pi², one step per batch. GRPO standardises over the batch. CE is "
@@ -96,6 +99,7 @@ MNIST = Study(
 MNIST_MECHANISM = Study(
     name="mnist_mechanism",
     title="Why TPO learns MNIST: the concentrated mistakes",
+    question="Why does TPO learn MNIST better: where do its updates gain?",
     source="Fig. 5b",
     about="After 2,000 steps of each method on its own network, on misclassified test images: the first-order "
     "gain in p(right) of the method's expected update in logit space, minus the gain of its symmetric "
@@ -124,6 +128,7 @@ MNIST_MECHANISM = Study(
 STALENESS = Study(
     name="staleness",
     title="An actor that lags",
+    question="How does a lagging actor, as in asynchronous training, hurt each method?",
     source="TPO talk, staleness slide",
     about="MNIST as a bandit, the actor having the learner's parameters of D steps ago. The talk's protocol "
     "is not published; this is ours. MLP 784-100-100-10, Adam at 0.001, 100 images a step, baseline Σ pi² of "
@@ -155,6 +160,7 @@ STALENESS = Study(
 TALK = Study(
     name="talk",
     title="Three diagnostics and the simplex",
+    question="Do the talk's worked examples follow from the formulas?",
     source="TPO talk; section 3",
     about="Exact, no sampling. How much larger the gradient of an easy prompt (p = 0.95) is than that of a "
     "hard one (p = 0.05) with ten actions, by coefficient and by gradient norm. How TPO changes the "
@@ -172,6 +178,7 @@ STALENESS_PROTOCOLS = replace(
     STALENESS,
     name="staleness_protocols",
     title="An actor that lags, under four protocols",
+    question="Which protocol would explain the talk's numbers on stale actors?",
     about="The study `staleness` again, since the talk publishes no protocol. The baseline is Σ pi² of the "
     "learner, Σ mu² of the actor, or Σ mu·pi (crossed), with the lag fixed at D; or the learner's, with a lag "
     "drawn uniformly from 0..D. Without a delay all are the same. The distance of a protocol to the talk, "

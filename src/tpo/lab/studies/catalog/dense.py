@@ -34,6 +34,7 @@ FIRST = Claim("TPO reaches 1% first", "tpo_token", metric="steps")
 VOCAB = Study(
     name="vocab",
     title="Vocabulary size",
+    question="With a reward per token, how does the number of episodes grow with the vocabulary?",
     source="Table 1, Fig. 6",
     about=HOW
     + "Reverse copy with a reward for each correct token, over vocabularies. "
@@ -53,6 +54,7 @@ VOCAB = Study(
 VARIATIONS = Study(
     name="variations",
     title="Targets and rewards",
+    question="Does TPO's speed hold for other targets and for a sequential reward?",
     source="Table 2, Fig. 7",
     about=HOW
     + "Four targets under a reward for each correct token (bag) or for the correct prefix "
@@ -87,6 +89,7 @@ VARIATIONS = Study(
 TEMPERATURE = Study(
     name="temperature",
     title="TPO's temperature",
+    question="How much does TPO's temperature eta matter?",
     source="Table 5, Fig. 17",
     about=HOW + "Reverse copy with a reward for each correct token: token-level TPO at several eta, which "
     "sets how far the target departs from the old policy.",
@@ -110,6 +113,7 @@ TEMPERATURE = Study(
 DG_EPOCHS = Study(
     name="dg_epochs",
     title="DG with one and with four epochs",
+    question="Does DG profit from four epochs per batch?",
     source="Fig. 18",
     about=HOW + "DG is meant for one gradient step per batch; here it takes one or four, on terminal reward "
     "(20 seeds, 2,000 episodes) and on the eight dense tasks (10 seeds, 1,000 episodes). The paper gives no "
@@ -149,8 +153,9 @@ DEMO_FULL = (
 DEMO = Study(
     name="demo",
     title="Four methods on one task",
+    question="Which method solves a small task in the fewest steps?",
     source="Table 1 in small",
-    about="Which method solves a small task in the fewest steps? The task: reverse ten random bits, with a "
+    about="The task: reverse ten random bits, with a "
     "reward for each correct token, a dense reward. All methods get the same prompts. "
     + DEMO_FULL
     + " "

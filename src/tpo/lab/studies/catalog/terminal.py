@@ -21,6 +21,7 @@ LARGE = {**SETTINGS, "H": 8, "K": 32, "B": 256}
 TERMINAL = Study(
     name="terminal",
     title="Terminal reward",
+    question="With one reward per answer, does TPO still learn when answers get longer?",
     source="Table 3, Fig. 8",
     about=HOW
     + SPARSE
@@ -46,6 +47,7 @@ TERMINAL = Study(
 ABLATIONS = Study(
     name="ablations",
     title="Without the anchor, without the target",
+    question="Are TPO's anchor to the old policy and its target both needed?",
     source="Fig. 9",
     about=HOW
     + SPARSE
@@ -86,6 +88,8 @@ SHARED = "The three studies of these six methods share their runs. "
 GRADIENT_NORM = Study(
     name="gradient_norm",
     title="The gradient vanishes when the target is reached",
+    question="Does TPO's gradient vanish once the policy matches the target, and does GRPO's "
+    "persist?",
     source="Fig. 11",
     about=HOW + SPARSE + SHARED + "The L2 norm of the first epoch's gradient, beside the error.",
     build="sequences",
@@ -103,6 +107,7 @@ GRADIENT_NORM = Study(
 INFORMATIVE = Study(
     name="informative_groups",
     title="Which groups are informative",
+    question="Does TPO end with a success in more prompts than GRPO?",
     source="Fig. 12",
     about=HOW
     + SPARSE
@@ -133,6 +138,7 @@ INFORMATIVE = Study(
 MULTI_EPOCH = Study(
     name="multi_epoch",
     title="Four epochs on a batch, and one",
+    question="How much of TPO's speed comes from four epochs on each batch?",
     source="Fig. 15",
     about=HOW + SPARSE + SHARED + "TPO with four epochs and with one, beside the others.",
     build="sequences",
@@ -153,6 +159,7 @@ MULTI_EPOCH = Study(
 GROUP_SIZE = Study(
     name="group_size",
     title="Group size",
+    question="How many candidates per prompt does TPO need?",
     source="Fig. 13",
     about=HOW + SPARSE + "TPO and GRPO with groups of K rollouts, four epochs.",
     build="sequences",
@@ -171,6 +178,7 @@ GROUP_SIZE = Study(
 MASKING = Study(
     name="masking",
     title="GRPO without zero-variance groups",
+    question="Does GRPO improve if groups with equal scores are left out?",
     source="Fig. 14",
     about=HOW
     + SPARSE
@@ -192,6 +200,7 @@ MASKING = Study(
 EPOCHS = Study(
     name="epochs",
     title="Epochs on a batch",
+    question="How many epochs per batch do TPO and GRPO tolerate?",
     source="Fig. 16",
     about=HOW + SPARSE + "TPO and GRPO with E gradient epochs on each batch.",
     build="sequences",
@@ -211,6 +220,8 @@ FADED = "optimiser=muon_fading"
 FADING = Study(
     name="fading",
     title="Steps that vanish with the gradient",
+    question="How much of TPO's lead comes from an optimiser that takes full steps on a tiny "
+    "gradient?",
     source="not in the paper",
     about=HOW
     + SPARSE
@@ -239,6 +250,7 @@ FADING = Study(
 COMPARE = Study(
     name="compare",
     title="League of objectives",
+    question="How do all objectives of the library do on one task, untuned?",
     source="not in the paper",
     about=HOW
     + SPARSE
