@@ -16,8 +16,9 @@ import numpy as np
 
 from tpo.lab import studies
 from tpo.lab.studies.manifest import Manifest, PlannedCell
-from tpo.lab.studies.method_specs import fitting_objectives, label
+from tpo.lab.studies.method_specs import fitting_objectives
 from tpo.lab.studies.study import Study
+from tpo.objectives.method_syntax import label
 from tpo.reports.load import CellResult, StudyResult
 from tpo.reports.series import Series
 from tpo.storage.files import read_json, write_text

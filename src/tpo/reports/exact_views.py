@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from tpo.lab.studies.method_specs import label as named
 from tpo.lab.studies.published import Published, published_numbers
 from tpo.lab.studies.study import Study
+from tpo.objectives.method_syntax import label as named
 from tpo.reports.load import CellResult
 from tpo.reports.tables import Ours, columns
 from tpo.stats.intervals import Interval, interval, iqm, standard_error

@@ -6,7 +6,8 @@ from tpo.cli.run_study import pairs
 from tpo.lab import studies
 from tpo.lab.execution.runner import Request, plan
 from tpo.lab.studies import cost
-from tpo.lab.studies.method_specs import fitting_objectives, label, parse, unfitting_reasons
+from tpo.lab.studies.method_specs import fitting_objectives, unfitting_reasons
+from tpo.objectives.method_syntax import label, parse
 
 NAMES = [
     "tabular_single", "tabular_multi", "mnist", "mnist_mechanism", "vocab", "variations", "terminal",

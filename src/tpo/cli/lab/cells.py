@@ -69,7 +69,7 @@ def cells_of(args: argparse.Namespace) -> Mapping[str, Cell]:
 
 def _check_objective(method: str) -> None:
     """Read `FILE.py:CLASS:option=value`, if it is one: a task of a file may import JAX."""
-    from tpo.lab.studies.method_specs import parse
+    from tpo.objectives.method_syntax import parse
 
     name, options = parse(method)
     if is_spec(name):
@@ -153,8 +153,8 @@ OF_RUN = ("epochs", "optimiser")
 
 
 def _cell(name: str, task: Task, args: argparse.Namespace) -> Cell:
-    from tpo.lab.studies.method_specs import parse
     from tpo.lab.training import Budget, Cell, Measures, Optimiser, Staleness
+    from tpo.objectives.method_syntax import parse
 
     objective, options = parse(name)
     usual = "muon" if task.length > 1 else "adam"
@@ -174,7 +174,8 @@ def _cell(name: str, task: Task, args: argparse.Namespace) -> Cell:
 
 def _method(name: str, task: Task, args: argparse.Namespace) -> Method:
     """The method with --group-size and, where its own options name none, --epochs."""
-    from tpo.lab.studies.method_specs import bandit_method, parse, sequence_method
+    from tpo.lab.studies.method_specs import bandit_method, sequence_method
+    from tpo.objectives.method_syntax import parse
 
     found = sequence_method(name, args.group_size) if task.length > 1 else bandit_method(name)
     own = parse(name)[1].get("epochs")

@@ -12,9 +12,10 @@ from tpo.lab.execution.inline import Inline
 from tpo.lab.execution.scheduler import Scheduler, Watcher
 from tpo.lab.studies import declaration, manifest
 from tpo.lab.studies.builders import BUILDERS, Job
-from tpo.lab.studies.method_specs import fitting_objectives, label
+from tpo.lab.studies.method_specs import fitting_objectives
 from tpo.lab.studies.study import Study
 from tpo.lab.training import Cell
+from tpo.objectives.method_syntax import label
 from tpo.storage.store import Store
 
 

@@ -9,9 +9,10 @@ from typing import Any
 from tpo.lab.policies import MLP, Table, Transformer
 from tpo.lab.rollouts import Rollout
 from tpo.lab.studies.computations import WEIGHTS, Mechanism, Talk
-from tpo.lab.studies.method_specs import bandit_method, optimiser_name, parse, sequence_method
+from tpo.lab.studies.method_specs import bandit_method, optimiser_name, sequence_method
 from tpo.lab.tasks import Bandit, Digits, Sequences
 from tpo.lab.training import Budget, Cell, Measures, Method, Optimiser, Staleness
+from tpo.objectives.method_syntax import parse
 
 Job = Cell | Mechanism | Talk
 Builder = Callable[[Mapping[str, Any], str], Job]

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tpo.lab.studies import manifest
-from tpo.lab.studies.method_specs import label
 from tpo.lab.studies.study import ERROR, Measure, Scale, Study
+from tpo.objectives.method_syntax import label
 
 if TYPE_CHECKING:
     from tpo.lab.tasks import Task

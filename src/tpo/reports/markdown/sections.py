@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from tpo.lab import studies
-from tpo.lab.studies.method_specs import label
 from tpo.lab.studies.published import Published, published_numbers
 from tpo.lab.studies.study import Study
+from tpo.objectives.method_syntax import label
 from tpo.reports import comparisons
 from tpo.reports.evidence import planned
 from tpo.reports.labels import readable
