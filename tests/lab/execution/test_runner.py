@@ -6,10 +6,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from tpo.declarations import manifest
+from tpo.declarations.study import Scale
 from tpo.lab import studies
 from tpo.lab.execution.runner import Request, plan, run
-from tpo.lab.studies import manifest
-from tpo.lab.studies.study import Scale
 from tpo.reports.summary import summarise
 from tpo.storage.store import Store
 

@@ -50,8 +50,8 @@ def run_all(
 @contextmanager
 def _cost(cell: Cell, store: Store | None) -> Iterator[None]:
     """Add the seconds to what the store keeps of the run's cost, and the machine, if the run is new."""
+    from tpo.declarations import manifest
     from tpo.lab.execution.worker import Worker
-    from tpo.lab.studies import manifest
 
     if store is None or store.curves(cell.key) is not None:
         yield

@@ -7,13 +7,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from tpo.declarations import manifest
+from tpo.declarations.study import Study
 from tpo.lab.execution import Engine
 from tpo.lab.execution.inline import Inline
 from tpo.lab.execution.scheduler import Scheduler, Watcher
-from tpo.lab.studies import declaration, manifest
 from tpo.lab.studies.builders import BUILDERS, Job
-from tpo.lab.studies.method_specs import fitting_objectives
-from tpo.lab.studies.study import Study
 from tpo.lab.training import Cell
 from tpo.objectives.method_syntax import label
 from tpo.storage.store import Store
@@ -87,7 +86,7 @@ def plan(request: Request) -> list[PlannedJob]:
             raise ValueError(f"--seeds is {request.seeds}, expected at least 1")
         adjust = {k: {**v, "seeds": request.seeds} for k, v in scale.adjust.items()}
         scale = replace(scale, seeds=request.seeds, adjust=adjust)
-    methods = request.methods or scale.methods or study.methods or tuple(fitting_objectives())
+    methods = request.methods or scale.methods or study.methods
     build = BUILDERS[study.build]
     return [
         PlannedJob(
@@ -150,6 +149,6 @@ def write_manifest(request: Request, jobs: Sequence[PlannedJob], store: Store, d
         settings={**study.settings, **scale.settings, "seeds": seeds, "episodes": scale.episodes},
         parts=tuple(planned.planned_cell for planned in jobs),
         provenance=manifest.provenance(request.first_seed, seeds, device),
-        study=declaration(study),
+        study=study.to_json(),
     )
     manifest.add(store, wanted)

@@ -15,11 +15,11 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from tpo.declarations import manifest
 from tpo.lab.execution import Engine, Failed, Lost, WorkerHandle
 from tpo.lab.execution.assignments import Assignment, SharedJob, shared_jobs
 from tpo.lab.execution.shards import checkpoint, job_shards, shard_counts
 from tpo.lab.execution.worker import Machine, Step
-from tpo.lab.studies import manifest
 from tpo.lab.studies.cost import job_seconds
 from tpo.lab.training import Cell, TrainingProgress
 from tpo.lab.training.environment import note_changes, origin

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tpo.lab.studies.study import Study
+from tpo.declarations.study import Study
 
 if TYPE_CHECKING:
     from tpo.lab.studies.builders import Job

@@ -7,8 +7,8 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tpo.lab.studies import manifest
-from tpo.lab.studies.study import ERROR, Measure, Scale, Study
+from tpo.declarations import manifest
+from tpo.declarations.study import ERROR, Measure, Scale, Study
 from tpo.objectives.method_syntax import label
 
 if TYPE_CHECKING:
