@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from tpo.cli import main
 from tpo.declarations.study import Scale
 from tpo.lab import studies
-from tpo.lab.execution.runner import PlannedJob
+from tpo.lab.execution.runner import Job
 from tpo.lab.studies.computations import Computation
 
 EPISODES = 12000
@@ -42,7 +42,7 @@ class Deadly(Computation):
 
 
 def planned(job):
-    return PlannedJob({"H": 1}, job.name, job.name, job)
+    return Job({"H": 1}, job.name, job.name, job)
 
 
 if __name__ == "__main__":

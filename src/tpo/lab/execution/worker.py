@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from tpo.lab.former_names import current_environment
+from tpo.lab.studies.builders import AnyCell
 from tpo.lab.training import Cell, Pace, TrainingProgress
 from tpo.lab.training.environment import device, environment
 from tpo.lab.training.loop import TrainingRun
 from tpo.storage.store import Curves, Snapshot
-
-if TYPE_CHECKING:
-    from tpo.lab.studies.builders import Job
-
 
 LEAST_STEP = 0.5
 """Seconds between two answers of a worker in another process: each answer carries the curves."""
@@ -38,13 +35,20 @@ class Step(NamedTuple):
 class Worker:
     """Runs one job at a time, from its start or a checkpoint. It writes no files."""
 
-    def __init__(self, save_every: float, least: float = 0.0, threads: int | None = None) -> None:
+    def __init__(
+        self,
+        save_every: float,
+        least: float = 0.0,
+        chunk: int | None = None,
+        threads: int | None = None,
+    ) -> None:
         """An idle worker.
 
         save_every, least: seconds of a checkpoint interval and of a step, at least.
-        threads: seeds at a time; by default one for each core.
+        chunk: episodes at a time, as in `Pace`. threads: seeds at a time; by default one for each core.
         """
         self.save_every = save_every
+        self.chunk = chunk
         self.threads = threads
         self.least = least
         self.training: TrainingRun | None = None
@@ -57,28 +61,28 @@ class Worker:
 
     def start(
         self,
-        job: Job,
+        cell: AnyCell,
         saved: Snapshot | None,
         expected: dict[str, str],
         data_parallel_size: int | None = None,
     ) -> Step:
-        """Begin the job and run its first step.
+        """Begin a shard and run its first step.
 
         expected: the environment of the first worker; another one is refused.
         data_parallel_size: as in `Pace`.
         """
         began = time.monotonic()
-        self.training, self.key = None, job.key
+        self.training, self.key = None, cell.key
         if self.machine().environment != current_environment(expected):
             raise ValueError(
                 f"a worker computes with {self.machine().environment}, and the first with {expected}: "
                 "numbers would not be comparable. Let all have the same version and kind of device"
             )
-        if not isinstance(job, Cell):
-            arrays = job.arrays()
+        if not isinstance(cell, Cell):
+            arrays = cell.arrays()
             return Step(time.monotonic() - began, curves=arrays)
-        pace = Pace(threads=self.threads, data_parallel_size=data_parallel_size)
-        self.training = TrainingRun(job, pace)
+        pace = Pace(self.chunk, threads=self.threads, data_parallel_size=data_parallel_size)
+        self.training = TrainingRun(cell, pace)
         self.training.restore(saved)
         self.last_save = time.monotonic()
         found = self.step()

@@ -1,4 +1,4 @@
-"""Builders: from plain settings and a method's name to a job, a cell of the lab or an exact computation."""
+"""Builders: from plain settings and a method's name to what is run, a cell or an exact computation."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from tpo.lab.tasks import Bandit, Digits, Sequences
 from tpo.lab.training import Budget, Cell, Measures, Method, Optimiser, Staleness
 from tpo.objectives.method_syntax import parse
 
-Job = Cell | Mechanism | Talk
-Builder = Callable[[Mapping[str, Any], str], Job]
+AnyCell = Cell | Mechanism | Talk
+Builder = Callable[[Mapping[str, Any], str], AnyCell]
 
 
 def sequence_cell(settings: Mapping[str, Any], method: str) -> Cell:
