@@ -31,7 +31,7 @@ def main(args: argparse.Namespace) -> int:
     from tpo.lab.execution import runner  # with JAX
 
     request = runner.Request(study, args.scale, args.seeds, first_seed=args.seed_offset)
-    jobs = runner.plan(request)
+    jobs = request.jobs
     folder = Path(args.out or FOLDER)
     print(introduction(jobs))
     began = time.monotonic()
