@@ -19,10 +19,11 @@ from tpo.declarations import manifest
 from tpo.lab.execution import Engine, Failed, Lost, WorkerHandle
 from tpo.lab.execution.jobs import Job, Shard, by_key
 from tpo.lab.execution.shards import checkpoint, job_shards, shard_counts
-from tpo.lab.execution.worker import Machine, Step
+from tpo.lab.execution.worker import Machine
 from tpo.lab.studies.cost import job_seconds
 from tpo.lab.training import Cell, TrainingProgress
 from tpo.lab.training.environment import note_changes, origin
+from tpo.lab.training.loop import Step
 from tpo.storage.store import Snapshot, Store, joined
 
 Watcher = Callable[[Job, TrainingProgress | None], None]

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from tpo.lab.former_names import current_environment
 from tpo.lab.studies.builders import AnyCell
-from tpo.lab.training import Cell, Pace, TrainingProgress
+from tpo.lab.training import Cell, Pace
 from tpo.lab.training.environment import device, environment
-from tpo.lab.training.loop import TrainingRun
-from tpo.storage.store import Curves, Snapshot
+from tpo.lab.training.loop import Step, TrainingRun
+from tpo.storage.store import Snapshot
 
 LEAST_STEP = 0.5
 """Seconds between two answers of a worker in another process: each answer carries the curves."""
@@ -21,15 +22,6 @@ class Machine(NamedTuple):
 
     environment: dict[str, str]
     device: str
-
-
-class Step(NamedTuple):
-    """What a step gave: the job's progress, a checkpoint if one is due, its curves if it is finished."""
-
-    seconds: float
-    progress: TrainingProgress | None = None
-    saved: Snapshot | None = None
-    curves: Curves | None = None
 
 
 class Worker:
@@ -53,7 +45,7 @@ class Worker:
         self.least = least
         self.training: TrainingRun | None = None
         self.key = ""
-        self.last_save = 0.0
+        self.steps: Iterator[Step] = iter(())
 
     def machine(self) -> Machine:
         """This machine."""
@@ -84,27 +76,13 @@ class Worker:
         pace = Pace(self.chunk, threads=self.threads, data_parallel_size=data_parallel_size)
         self.training = TrainingRun(cell, pace)
         self.training.restore(saved)
-        self.last_save = time.monotonic()
+        self.steps = self.training.steps(self.save_every, self.least)
         found = self.step()
         return found._replace(seconds=time.monotonic() - began)
 
     def step(self) -> Step:
-        """Run the next chunk of the job, or several."""
-        training = self.training
-        assert training is not None, "a step of no job"
-        began = time.monotonic()
-        total = training.cell.budget.episodes
-        while training.episode < total:
-            training.advance()
-            if time.monotonic() - began >= self.least:
-                break
-        progress = TrainingProgress(training.episode, training.curves(), training.rate)
-        finished = training.curves() if training.episode == total else None
-        saved = None
-        if finished is None and time.monotonic() - self.last_save >= self.save_every:
-            saved = training.snapshot()
-            self.last_save = time.monotonic()
-        return Step(time.monotonic() - began, progress, saved, finished)
+        """Run the next chunk of the shard, or several."""
+        return next(self.steps)
 
     def snapshot(self, key: str) -> Snapshot | None:
         """A checkpoint of the job of that key; None before its first episode."""

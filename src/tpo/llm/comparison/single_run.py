@@ -17,6 +17,9 @@ from tpo.llm.runs.recipe import Recipe, command_flags
 class SingleRun(Plan):
     """A run that was planned alone; its files are in the folder itself."""
 
+    trained: Recipe | None = None
+    """As it was trained; `recipe` is the same with its budget in rollout batches, which curves count."""
+
     def __post_init__(self) -> None:
         """No check: the run was made with these options."""
 
@@ -25,11 +28,12 @@ class SingleRun(Plan):
 
     @property
     def command(self) -> str:
-        return f"tpo train {command_flags(self.recipe)} --objective {self.recipe.objective}"
+        recipe = self.trained or self.recipe
+        return f"tpo train {command_flags(recipe)} --objective {recipe.objective}"
 
 
 def read_single_run(folder: Path) -> SingleRun:
-    """The plan of a run's folder; a budget in steps becomes one in rollout batches, which curves count."""
+    """The plan of a run's folder."""
     recorded = RECIPE.read(folder)
     if recorded is None:
         raise ValueError(f"{folder} holds no run: give the folder that tpo train --out wrote")
@@ -37,4 +41,5 @@ def read_single_run(folder: Path) -> SingleRun:
     given: dict[str, Any] = {"score": recipe.score, "eta": recipe.eta, **recipe.objective_options}
     options = {k: tuple(v) if isinstance(v, list) else v for k, v in given.items() if v is not None}
     in_batches = replace(recipe, batches=recipe.batches or -(-recipe.steps // recipe.epochs))
-    return SingleRun(in_batches, (MethodSpec(recipe.objective, tuple(sorted(options.items()))),))
+    method = MethodSpec(recipe.objective, tuple(sorted(options.items())))
+    return SingleRun(in_batches, (method,), trained=recipe)
