@@ -47,7 +47,7 @@ PLANTED = {
         "llm",
         "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from tpo.lab.training import Cell",
     ),
-    "of the lab, beyond what studies declare": ("reports", "from tpo.lab.training import Cell"),
+    "of the lab into a report": ("reports", "from tpo.lab.studies import get_study"),
     "out of the core": ("objectives", "from tpo.storage.files import write_text"),
     "by a name in a string": (
         "lab",

@@ -20,7 +20,7 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 REQUIRED = (
     "tpo/py.typed",
-    "tpo/lab/studies/published.csv",
+    "tpo/declarations/published.csv",
     "tpo/llm/verl/recipes/paper.yaml",
     "tpo/reports/html/assets/page.html",
     "tpo/reports/html/assets/style.css",

@@ -23,8 +23,8 @@ from pathlib import Path
 
 import numpy as np
 
+from tpo.declarations.study import Scale
 from tpo.lab import studies
-from tpo.lab.studies.study import Scale
 from tpo.storage.provenance import commit
 from tpo.storage.store import Store
 

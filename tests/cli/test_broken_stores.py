@@ -25,7 +25,7 @@ DAMAGE = {
 }
 METHODS = ("pg", "dg", "tpo")
 REQUEST = Request(studies.get_study("tabular_single"), "smoke", methods=METHODS)
-KEYS = {planned.method: planned.job.key for planned in plan(REQUEST)}
+KEYS = {planned.method: planned.key for planned in plan(REQUEST)}
 FILES = {
     "store.json": "a new one is written",
     "studies/tabular_single.json": "finished runs are kept: tpo run lists them again",
@@ -72,14 +72,14 @@ def unfinished(tmp_path_factory):
     """A finished run, one with two checkpoints, and one whose first shard is finished."""
     folder = tmp_path_factory.mktemp("unfinished") / "s"
     run(Request(REQUEST.study, "smoke", methods=("pg",)), folder)
-    store, jobs = Store(folder), {planned.method: planned.job for planned in plan(REQUEST)}
-    begun(jobs["dg"], store)
+    store, jobs = Store(folder), {planned.method: planned for planned in plan(REQUEST)}
+    begun(jobs["dg"].cell, store)
     store.add_cost(jobs["dg"].key, 1.0, {})
-    store.begin(jobs["tpo"].key, {"cell": jobs["tpo"].to_json()})
+    store.begin(jobs["tpo"].key, {"cell": jobs["tpo"].cell.to_json()})
     first, second = job_shards(jobs["tpo"], store, 2)
-    store.finish(first.where, train(first.job))
-    store.save(second.where, begun(second.job, Store(folder.with_name("elsewhere"))))
-    write_manifest(REQUEST, plan(REQUEST), store, "CPU")
+    store.finish(first.where, train(first.cell))
+    store.save(second.where, begun(second.cell, Store(folder.with_name("elsewhere"))))
+    write_manifest(REQUEST, store, "CPU")
     return folder
 
 

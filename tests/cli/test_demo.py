@@ -46,7 +46,7 @@ def test_the_table_is_that_of_the_saved_curves(tmp_path: Path, capsys: Any) -> N
     assert all(one["claim"] in out for one in summary["verdicts"])
     jobs = runner.plan(runner.Request(studies.get_study("demo"), "smoke", first_seed=5))
     for job in jobs:
-        curves = Store(tmp_path).curves(job.job.key)
+        curves = Store(tmp_path).curves(job.key)
         assert curves is not None
         (line,) = [x for x in out.splitlines() if x.startswith(f"│ {job.label} ")]
         assert f"{curves['error'][:, -1:].mean():.1%}" in line

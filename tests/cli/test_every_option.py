@@ -57,7 +57,7 @@ ACCEPTS = {
     **dict.fromkeys(("trl", "task_options", "objective_options"), "table"),
     **dict.fromkeys(("model", "task", "objective", "scorer", "report_to", "compare"), "name"),
     **dict.fromkeys(("study", "scale", "tune"), "name"),
-    "threshold": "finite", "hint": "text", "methods": "names", "only": "axis", "docs": "out folder",
+    "threshold": "finite", "hint": "text", "methods": "names", "only": "axis", "sweep": "axis", "docs": "out folder",
     "address": "address", "log": "choice", "out": "out folder", "data": "out folder",
     "csv": "table file", "mnist_path": "file or nothing", "config": "file", "overrides": "override",
 }  # fmt: skip
@@ -65,7 +65,7 @@ ACCEPTS = {
 BY_COMMAND = {
     ("run", "save_every"): "nonnegative",
     ("demo", "scale"): "choice",
-    ("compare", "scale"): "choice",
+    ("compare", "save_every"): "nonnegative",
     ("report", "out"): "out file",
     ("report", "folders"): "path",
     ("evidence", "folders"): "folder",

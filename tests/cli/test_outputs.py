@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import sys
+from importlib.machinery import ModuleSpec
 from types import SimpleNamespace
 
 import numpy as np
@@ -71,7 +72,7 @@ def test_csv_goes_to_a_file_or_to_stdout(folder, errors, capsys, tmp_path):
     ("flags", "message"),
     [
         (["--json", "--csv", "-"], "both print on stdout"),
-        (["--csv", "nowhere/table.csv"], "its folder does not exist"),
+        (["--csv", "nowhere/table.csv"], "a file to write in a folder that exists"),
         (["--log", "mlflow"], "expected tensorboard, wandb or wandb:PROJECT"),
         (["--log", "tensorboard:x"], "expected tensorboard, wandb or wandb:PROJECT"),
     ],
@@ -157,7 +158,7 @@ def test_every_episode_is_logged_once(service, monkeypatch, folder, errors, tmp_
     class Fake(Recorder):
         made: list = []  # noqa: RUF012
 
-    module = SimpleNamespace(SummaryWriter=Fake, init=Fake)
+    module = SimpleNamespace(SummaryWriter=Fake, init=Fake, __spec__=ModuleSpec("fake", None))
     monkeypatch.setitem(sys.modules, "tensorboardX", module)
     monkeypatch.setitem(sys.modules, "wandb", module)
     out = str(tmp_path / "out")

@@ -12,9 +12,25 @@ SMALL = ["run", "--task", "digits", "--batch", "16", "--episodes", "20", "--chun
 def test_a_table_with_a_row_per_method(capsys, tmp_path):
     assert main([*SMALL, "--methods", "ce,dg", "--out", str(tmp_path / "out")]) == 0
     out = capsys.readouterr().out
-    assert [line.split()[1] for line in out.splitlines() if line.startswith("│")] == ["ce", "dg"]
+    rows = [line.split("│")[1].strip() for line in out.splitlines() if line.startswith("│")]
+    assert rows == ["CE", "DG"]
     assert f"saved in {tmp_path / 'out'}" in out.replace("\n", "")
     assert len(list((tmp_path / "out").glob("*/curves.npz"))) == 2
+
+
+def test_a_sweep_is_an_axis_of_the_table_and_of_the_report(capsys, tmp_path):
+    """A run of one's own is a study: its jobs go to the same workers, and its report has the axis."""
+    words = ["--methods", "ce", "--sweep", "learning_rate=1e-3,1e-2", "--sweep", "batch=8"]
+    assert main([*SMALL, *words, "--out", str(tmp_path), "--json"]) == 0
+    (study,) = json.loads(capsys.readouterr().out)["studies"]
+    assert study["title"].endswith(", by learning_rate and batch")
+    coords = [row["coords"] for row in study["table"]["rows"]]
+    assert coords == [{"learning_rate": rate, "batch": 8} for rate in (1e-3, 1e-2)]
+    cells = [json.loads(path.read_text())["cell"] for path in tmp_path.glob("*/cell.json")]
+    assert sorted(cell["optimiser"]["learning_rate"] for cell in cells) == [1e-3, 1e-2]
+    assert {cell["budget"]["batch"] for cell in cells} == {8}
+    assert main(["report", str(tmp_path)]) == 0
+    assert "learning_rate" in (tmp_path / "report.md").read_text()
 
 
 @pytest.mark.parametrize(("flags", "name"), [([], "adam"), (["--optimiser", "sgd"], "sgd")])
@@ -42,6 +58,8 @@ def test_nothing_asked_for_is_nothing_run(capsys):
         (["--group-size", "0"], "--group-size is '0'"),
         (["--task", "digits", "--chunk", "-5"], "--chunk is '-5', expected a whole number from 1"),
         (["--task", "digits", "--chunk", "0"], "--chunk is '0', expected a whole number from 1"),
+        (["--sweep", "colour=1"], "'colour' is unknown. expected one of horizon, vocab"),
+        (["--sweep", "batch=8,0"], "batch is '0', expected a whole number from 1"),
         (["--optimiser", "lion"], "--optimiser is 'lion', expected one of 'muon'"),
         (["--mnist-path", "/none.npz", "--task", "mnist"], "expected an existing file"),
     ],

@@ -1,16 +1,15 @@
 """The commands, as a shell calls them."""
 
-import argparse
-
 import pytest
 
 from tpo.cli import compare, run, studies
+from tpo.cli.flags.parser import Parser
 from tpo.cli.lab import study_display
 from tpo.reports.summary import summarise
 
 
 def call(module, *words):
-    parser = argparse.ArgumentParser()
+    parser = Parser()
     module.add_parser(parser.add_subparsers())
     args = parser.parse_args(words)
     return args.run(args)

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from tpo.declarations.published import Published
 from tpo.lab.studies import get_study, published_numbers
-from tpo.lab.studies.published import Published
 from tpo.reports.load import CellResult, series_of
 from tpo.reports.panels import named
 from tpo.reports.series import measured, thinned

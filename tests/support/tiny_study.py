@@ -6,10 +6,10 @@ import sys
 from dataclasses import dataclass, replace
 
 from tpo.cli import main
+from tpo.declarations.study import Scale
 from tpo.lab import studies
-from tpo.lab.execution.runner import PlannedJob
+from tpo.lab.execution.runner import Job
 from tpo.lab.studies.computations import Computation
-from tpo.lab.studies.study import Scale
 
 EPISODES = 12000
 SETTINGS = {"data": "digits", "B": 16, "hidden": (16,), "test_every": 500}
@@ -42,7 +42,7 @@ class Deadly(Computation):
 
 
 def planned(job):
-    return PlannedJob({"H": 1}, job.name, job.name, job)
+    return Job({"H": 1}, job.name, job.name, job)
 
 
 if __name__ == "__main__":

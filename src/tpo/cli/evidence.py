@@ -45,6 +45,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 def main(args: argparse.Namespace) -> int:
     """Add the runs, then write the generated files; or check that these are up to date."""
+    import tpo.lab.studies  # noqa: F401 - evidence names the studies of the library
     from tpo.reports import publish
 
     docs = Path(args.docs)

@@ -23,8 +23,8 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         nargs="*",
         type=reads(RESULTS),
         metavar="DIR",
-        help="folder that `tpo run --out DIR` or `tpo train --compare` wrote; docs/evidence; or a file of "
-        "docs/evidence/llm",
+        help="folder that `tpo run`, `compare`, `demo` or `train` wrote with --out DIR; docs/evidence; or a "
+        "file of docs/evidence/llm",
     )
     command.add_argument(
         "--out",
@@ -71,15 +71,25 @@ def _beside(first: Path) -> Path:
 
 
 def _summaries(folders: list[Path]) -> list[dict[str, Any]]:
-    """Of studies (stores and evidence), then of comparisons of language models."""
+    """Of studies (stores and evidence), then of runs and comparisons of language models."""
+    import tpo.lab.studies  # noqa: F401 - known by name, for evidence and stores of earlier versions
     from tpo.llm.comparison.summary import summary
-    from tpo.reports.comparisons import is_comparison
     from tpo.reports.summary import summarise
 
     kept = [path for path in folders if path.suffix == ".json"]
-    compared = [folder for folder in folders if is_comparison(folder)]
-    stores = [folder for folder in folders if folder not in (*compared, *kept)]
-    return [*(summarise(*stores) if stores else []), *map(summary, compared), *map(_kept, kept)]
+    trained = {folder: _language_models(folder) for folder in folders}
+    models = [summary(one) for found in trained.values() for one in found]
+    stores = [folder for folder in folders if folder not in kept and not trained[folder]]
+    return [*(summarise(*stores) if stores else []), *models, *map(_kept, kept)]
+
+
+def _language_models(folder: Path) -> list[Path]:
+    """The folder itself if `tpo train` wrote it, or the comparisons in a folder of `tpo demo --llm`."""
+    from tpo.reports.comparisons import is_comparison, is_single_run
+
+    if is_comparison(folder) or is_single_run(folder):
+        return [folder]
+    return sorted(path for path in folder.glob("*/") if is_comparison(path))
 
 
 def _kept(path: Path) -> dict[str, Any]:

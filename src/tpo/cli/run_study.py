@@ -3,42 +3,52 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
+import shlex
 import sys
-from collections.abc import Sequence
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tpo import user_code
-from tpo.cli.lab import outputs, study_display
-from tpo.cli.lab.cells import CELL_FLAGS
+from tpo.cli.lab import logs, outputs, study_display
+from tpo.lab.studies import sweeps
 
 if TYPE_CHECKING:
     from tpo.lab.execution import Engine
-    from tpo.lab.execution.runner import Request
+    from tpo.lab.execution.jobs import Job, Request
+    from tpo.lab.execution.scheduler import Watcher
     from tpo.lab.studies import Study
+    from tpo.lab.training import TrainingProgress
     from tpo.reports import Results
 
 
 def main(args: argparse.Namespace) -> int:
     """Run the requested studies."""
-    for name, default in CELL_FLAGS.items():
-        if getattr(args, name) != default:
-            raise ValueError(
-                f"--{name.replace('_', '-')} is for a run without a study; a study takes --scale, "
-                "--seeds, --methods and --only"
-            )
-    if args.log:
-        raise ValueError(
-            "--log is for a run without a study: tpo run --methods ... --log tensorboard"
-        )
+    args.out = args.out or str(Path("results") / (args.scale or "quick"))
+    return start(args, lambda: requests_of(args))
+
+
+def start(args: argparse.Namespace, requested: Callable[[], Sequence[Request]]) -> int:
+    """Check the flags, then what is requested, and run it; without --out nothing is kept."""
+    outputs.check(args)
+    logs.check_service(args.log)
     from tpo.lab.execution import check_engine, engine
 
     check_engine(args.engine, args.workers, args.address)
-    folder = folder_of(args)
-    requests = requests_of(args)
-    return run(
-        requests, folder, args, engine(args.engine, args.workers, args.save_every, args.address)
-    )
+    if args.resume and not (Path(args.out) / "store.json").is_file():
+        raise ValueError(
+            f"--resume needs the folder of an earlier run, and {args.out!r} is not one: "
+            "give it with --out, or omit --resume"
+        )
+    requests = requested()
+    for request in requests:
+        assert request.jobs  # planned, and so checked, before anything runs
+    chosen = engine(args.engine, args.workers, args.save_every, args.address, args.chunk)
+    with tempfile.TemporaryDirectory() if not args.out else contextlib.nullcontext(args.out) as out:
+        return run(requests, Path(out), args, chosen)
 
 
 def requests_of(args: argparse.Namespace) -> list[Request]:
@@ -47,24 +57,27 @@ def requests_of(args: argparse.Namespace) -> list[Request]:
     from tpo.lab.studies.request_checks import check_request
 
     if args.study == "all":
-        if args.methods or args.only:
-            raise ValueError("--methods and --only are for one study; `tpo run all` takes neither")
+        if args.methods or args.only or args.sweep:
+            raise ValueError(
+                "--methods, --only and --sweep are for one study; `tpo run all` takes neither"
+            )
         chosen = [studies.get_study(name) for name in studies.list_studies(extra=False)]
     else:
         chosen = [_study(args.study)]
     methods = tuple(args.methods.split(",")) if args.methods else ()
-    scale = args.scale or "quick"
-    asked = [
-        (one, scale, args.seeds, methods, pairs(args.only), args.seed_offset) for one in chosen
-    ]
-    for one in asked:
-        check_request(*one)
-    from tpo.lab.execution.runner import Request, plan  # with JAX
+    scale, only = args.scale or "quick", pairs(args.only)
+    over = sweeps.axes(chosen[0].build, args.sweep or ())
+    for study in chosen:
+        check_request(study, scale, args.seeds, methods, only, args.seed_offset)
+    from tpo.lab.execution.jobs import Request  # with JAX
 
-    requests = [Request(*one) for one in asked]
-    for request in requests:
-        plan(request)
-    return requests
+    found = []
+    for study in chosen:
+        one = Request(study, scale, args.seeds, methods, only, args.seed_offset)
+        words = [word for text in args.sweep or () for word in ("--sweep", text)]
+        asked = shlex.join([*shlex.split(one.command), *words]) if words else ""
+        found.append(replace(one, study=sweeps.swept(study, over), asked=asked))
+    return found
 
 
 def _study(name: str) -> Study:
@@ -94,51 +107,55 @@ def pairs(texts: Sequence[str] | None) -> dict[str, str]:
     return found
 
 
-def folder_of(args: argparse.Namespace) -> Path:
-    """The folder of results: --out, else results/SCALE; with --resume it must exist."""
-    folder = Path(args.out or Path("results") / (args.scale or "quick"))
-    if args.resume and not (folder / "store.json").is_file():
-        raise ValueError(
-            f"--resume needs the folder of an earlier run, and {str(folder)!r} is not one: "
-            "give it with --out, or omit --resume"
-        )
-    return folder
-
-
-def run(
-    requests: Sequence[Request],
-    folder: Path,
-    args: argparse.Namespace,
-    engine: Engine | None = None,
-) -> int:
+def run(requests: Sequence[Request], folder: Path, args: argparse.Namespace, engine: Engine) -> int:
     """Run every study, show its table, and print where the results are; after Ctrl-C, how to resume.
-
-    args: with --json and --csv, see `tpo.cli.lab.outputs`.
 
     One process runs study after study; several workers share the jobs of all studies.
     """
     from tpo.lab.execution import runner
     from tpo.lab.execution.inline import Inline
 
-    together = not isinstance(engine or Inline(), Inline)
+    kept = f"what is done so far is in {folder}. Run the same command again to resume"
+    groups = [[one] for one in requests] if isinstance(engine, Inline) else [requests]
     try:
-        for group in [requests] if together else [[request] for request in requests]:
-            with study_display.watching(
-                sum(len(runner.plan(request)) for request in group)
-            ) as watch:
+        for group in groups:
+            with _watching(group, folder, args) as watch:
                 runner.run_all(group, folder, watch, engine)
             for request in group if not outputs.is_quiet(args) else ():
                 show_results(folder, request.study.name)
     except KeyboardInterrupt:
         print(
-            f"\nstopped; what is done so far is in {folder}. Run the same command again to resume",
+            f"\nstopped; {kept if args.out else 'nothing was saved, because no --out was given'}",
             file=sys.stderr,
         )
         return 130
     if args.json or args.csv:
         outputs.emit(results(folder, [request.study.name for request in requests]), args)
-    outputs.say(f"saved in {folder}; figures and verdicts: tpo report {folder}", args)
+    if args.out:
+        outputs.say(f"saved in {folder}; figures and verdicts: tpo report {folder}", args)
     return 0
+
+
+@contextlib.contextmanager
+def _watching(
+    requests: Sequence[Request], folder: Path, args: argparse.Namespace
+) -> Iterator[Watcher]:
+    """What shows the progress of the jobs, and logs their curves if --log says so."""
+    from tpo.storage.store import Store
+
+    place = (folder if args.out else Path("results")) / "tensorboard"
+    log = logs.opened(args.log, place, dict(requests[0].study.settings))
+    jobs = sum(len(request.jobs) for request in requests)
+    with study_display.watching(jobs) as show, contextlib.closing(log):
+
+        def watch(job: Job, state: TrainingProgress | None) -> None:
+            show(job, state)
+            if args.log:
+                curves = state.curves if state else Store(folder).curves(job.key)
+                name = " ".join([job.method, *(f"{k}={v}" for k, v in job.coords.items())])
+                log.add(name, curves or {})
+
+        yield watch
 
 
 def results(folder: Path, names: Sequence[str]) -> Results:

@@ -85,7 +85,7 @@ def describe(name: str) -> None:
     """Print a study's methods, grid, settings, claims and scales."""
     from tpo.lab import studies
     from tpo.lab.studies import cost
-    from tpo.lab.studies.method_specs import label
+    from tpo.objectives.method_syntax import label
 
     study = studies.get_study(name)
     speed = cost.machine_speed()

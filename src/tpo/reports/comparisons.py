@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from tpo.lab.studies.published import Published
+from tpo.declarations.published import Published
 from tpo.reports.page_data import plain
 from tpo.reports.tables import Ours
 from tpo.storage.files import read_json, write_text
@@ -32,6 +32,11 @@ TASKS = {"gsm8k": "GSM8K", "gym:graph_color": "graph_color"}
 def is_comparison(folder: str | Path) -> bool:
     """Whether this is a folder of `tpo train --compare`."""
     return (Path(folder) / "comparison.json").is_file()
+
+
+def is_single_run(folder: str | Path) -> bool:
+    """Whether this is a folder of `tpo train` without --compare."""
+    return (Path(folder) / "recipe.json").is_file()
 
 
 def keep(folder: Path, summary: Mapping[str, Any], name: str) -> Path:

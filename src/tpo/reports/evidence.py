@@ -1,8 +1,9 @@
 """Evidence: the results of finished runs that are kept in the repository, one JSON file per study.
 
-FOLDER/NAME.json holds the request of the study, the origins of its runs (commit, versions, device, seeds,
-date) and one line per cell. A line has the cell's series (`tpo.reports.series`; the key is "tracks"), or
-arrays if the study has no curves. Every number of a table, a verdict or a figure follows from this file.
+FOLDER/NAME.json holds the request of the study, its declaration if it is not the library's, the origins of its
+runs (commit, versions, device, seeds, date) and one line per cell. A line has the cell's series
+(`tpo.reports.series`; the key is "tracks"), or arrays if the study has no curves. Every number of a table, a
+verdict or a figure follows from this file.
 """
 
 from __future__ import annotations
@@ -14,10 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from tpo.lab import studies
-from tpo.lab.studies.manifest import Manifest, PlannedCell
-from tpo.lab.studies.method_specs import fitting_objectives, label
-from tpo.lab.studies.study import Study
+from tpo import declarations
+from tpo.declarations.manifest import Manifest, PlannedCell
+from tpo.declarations.study import Study
+from tpo.objectives.method_syntax import label
 from tpo.reports.load import CellResult, StudyResult
 from tpo.reports.series import Series
 from tpo.storage.files import read_json, write_text
@@ -46,7 +47,9 @@ def text(result: StudyResult) -> str:
     done = sorted((cell for cell in result.cells if cell.done), key=_order(result))
     origins = {json.dumps(cell.origin, sort_keys=True): cell.origin for cell in done}
     index = {key: i for i, key in enumerate(origins)}
-    head = {"format": FORMAT, "study": result.study.name}
+    head: dict[str, Any] = {"format": FORMAT, "study": result.study.name}
+    if result.study.name not in declarations.list_studies():
+        head["declaration"] = result.study.to_json()
     head |= {name: getattr(result.manifest, name) for name in ASKED}
     head["origins"] = list(origins.values())
     lines = [
@@ -120,7 +123,8 @@ def _study_result(path: Path) -> StudyResult:
             "the file, or write it again from the store with tpo evidence DIR"
         )
     try:
-        study = studies.get_study(found["study"])
+        own = found.get("declaration")
+        study = Study.from_json(own) if own else declarations.get_study(found["study"])
         cells = [_cell_result(cell, found["origins"]) for cell in found["parts"]]
         there = {cell.place for cell in cells}
         cells += [cell for cell in planned(study, found["scale"]) if cell.place not in there]
@@ -138,7 +142,7 @@ def planned(study: Study, scale: str) -> list[CellResult]:
     return [
         CellResult("", coords, method, label(method, study.labels), False, 0, {})
         for coords in study.coordinates(size)
-        for method in size.methods or study.methods or fitting_objectives()
+        for method in size.methods or study.methods
     ]
 
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from tpo.lab.studies.method_specs import label as named
-from tpo.lab.studies.published import Published, published_numbers
-from tpo.lab.studies.study import Study
+from tpo.declarations.published import Published
+from tpo.declarations.study import Study
+from tpo.objectives.method_syntax import label as named
 from tpo.reports.load import CellResult
 from tpo.reports.tables import Ours, columns
 from tpo.stats.intervals import Interval, interval, iqm, standard_error
@@ -84,7 +84,7 @@ def _talk_rows(study: Study, found: Mapping[str, np.ndarray]) -> list[dict[str, 
         {"coords": {}, "method": named(p.method), "metric": p.metric, "published": p.value,
          "ours": number(exactly), "agreement": agreement(p.range, p.metric, Interval(exactly, exactly)),
          "n": 1, "done": True}
-        for p in published_numbers() if p.study == study.name
+        for p in study.published
         for exactly in [float(ours[p.metric][p.method])]
     ]  # fmt: skip
 
@@ -103,7 +103,7 @@ def mechanism(study: Study, cells: Sequence[CellResult]) -> dict[str, Any]:
         mean = [x.mean() if len(x) else np.nan for x in filled]
         error = [float(standard_error(x)) for x in filled]
         series.append({"label": cell.label, "x": bins, "y": plain(mean), "se": plain(error)})
-        known = [p for p in published_numbers() if p.fits(study.name, cell.coords, cell.method)]
+        known = [p for p in study.published if p.fits(study.name, cell.coords, cell.method)]
         table.append(_surplus_row(cell, known[0] if known else None))
     title = "Gain in p(right) beyond the symmetric surrogate, by concentration of the wrong probability mass"
     evaluated = [_evaluated(cell) for cell in done]

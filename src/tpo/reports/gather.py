@@ -9,10 +9,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from tpo.lab import studies
-from tpo.lab.studies import manifest
-from tpo.lab.studies.method_specs import fitting_objectives
-from tpo.lab.studies.study import Study
+from tpo import declarations
+from tpo.declarations import manifest
+from tpo.declarations.study import Study
 from tpo.reports import evidence
 from tpo.reports.load import CellResult, StudyResult, load
 from tpo.storage.store import Store
@@ -31,7 +30,7 @@ def gather(folders: Sequence[str | Path]) -> list[StudyResult]:
             if name in found:
                 result = _joined(*found[name], result, folder)
             found[name] = result, folder
-    names = dict.fromkeys([*studies.list_studies(), *found])
+    names = dict.fromkeys([*declarations.list_studies(), *found])
     return shared([found[name][0] for name in names if name in found])
 
 
@@ -67,7 +66,7 @@ def _read(folder: Path) -> list[StudyResult]:
             study, found, tuple(load(store, p, study, found.provenance) for p in found.parts)
         )
         for found in manifests
-        if (study := studies.declared(found)) is not None
+        if (study := declarations.declared(found)) is not None
     ]
 
 
@@ -98,7 +97,7 @@ def combined(origins: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 def command(result: StudyResult) -> str:
     """The command that repeats these cells; one command for each number of seeds other than the scale's."""
     study, scale = result.study, result.manifest.scale
-    if study.name not in studies.list_studies():
+    if study.name not in declarations.list_studies():
         return result.manifest.command
     size, asked = study.scale(scale), result.manifest.seeds
     by_seeds: dict[int, list[CellResult]] = {}
@@ -114,7 +113,7 @@ def _command(study: Study, scale: str, seeds: int, cells: Sequence[CellResult]) 
     words = ["tpo", "run", study.name, "--scale", scale]
     words += ["--seeds", str(seeds)] if seeds else []
     methods = list(dict.fromkeys(cell.method for cell in cells))
-    if set(methods) != set(size.methods or study.methods or fitting_objectives()):
+    if set(methods) != set(size.methods or study.methods):
         words += ["--methods", ",".join(methods)]
     for axis, values in {**study.grid, **size.grid}.items():
         used = list(dict.fromkeys(str(cell.coords[axis]) for cell in cells))

@@ -10,9 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from tpo.lab.studies.manifest import Manifest, PlannedCell
-from tpo.lab.studies.published import published_numbers
-from tpo.lab.studies.study import Study
+from tpo.declarations.manifest import Manifest, PlannedCell
+from tpo.declarations.study import Study
 from tpo.reports.series import Series, measured
 from tpo.stats.verdicts import MethodResult
 from tpo.storage.store import Curves, Store
@@ -106,7 +105,7 @@ def seeds_of(description: Mapping[str, Any], curves: Curves) -> int:
 
 def series_of(study: Study, curves: Curves) -> dict[str, Series]:
     """A series for each measure of the study that was measured; only the first has steps to the threshold."""
-    metrics = [p.metric for p in published_numbers() if p.study == study.name]
+    metrics = [number.metric for number in study.published]
     at = {int(named[1]) for metric in metrics if (named := re.search(r" at (\d+)$", metric))}
     found: dict[str, Series] = {}
     for i, measure in enumerate(study.measures):

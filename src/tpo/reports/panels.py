@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tpo.lab.studies.study import Measure, Study
+from tpo.declarations.study import Measure, Study
 from tpo.reports.load import CellResult
 from tpo.stats.intervals import standard_error
 from tpo.storage.numbers import plain

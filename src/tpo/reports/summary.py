@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tpo.lab.studies.published import published_numbers
-from tpo.lab.studies.study import Study
+from tpo.declarations.study import Study
 from tpo.reports import exact_views
 from tpo.reports.gather import combined, command, gather
 from tpo.reports.load import CellResult, StudyResult
@@ -68,7 +67,7 @@ def summary(result: StudyResult) -> dict[str, Any]:
 
 
 def _curves(study: Study, cells: Sequence[CellResult]) -> dict[str, Any]:
-    table = rows(study, cells, published_numbers())
+    table = rows(study, cells, study.published)
     evaluated = [cell.evaluated(study.measures[0].key) for cell in cells]
     return {
         "panels": curve_panels(study, cells),

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tpo.lab.studies.published import Published
-from tpo.lab.studies.study import Study
+from tpo.declarations.published import Published
+from tpo.declarations.study import Study
 from tpo.reports.load import CellResult
 from tpo.reports.series import Series
 from tpo.stats.curves import MedianSteps, solved

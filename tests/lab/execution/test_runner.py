@@ -6,10 +6,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from tpo.declarations import manifest
+from tpo.declarations.study import Scale
 from tpo.lab import studies
 from tpo.lab.execution.runner import Request, plan, run
-from tpo.lab.studies import manifest
-from tpo.lab.studies.study import Scale
 from tpo.reports.summary import summarise
 from tpo.storage.store import Store
 
@@ -41,7 +41,7 @@ def test_an_interrupted_study_resumes_and_ends_with_the_same_numbers(tmp_path):
     assert [s["done"] for s in half["panels"][0]["series"]] == [True, True, False]
     run(request(), halves)
     for planned in jobs:
-        a, b = (Store(folder).curves(planned.job.key) for folder in (whole, halves))
+        a, b = (Store(folder).curves(planned.key) for folder in (whole, halves))
         assert all(np.array_equal(a[name], b[name], equal_nan=True) for name in a)
 
 
@@ -82,7 +82,7 @@ def test_a_folder_keeps_one_scale_of_a_study(tmp_path):
 
 def test_the_cost_adds_up(tmp_path):
     (planned,) = run(request(methods=("pg",)), tmp_path)
-    path = tmp_path / planned.job.key / "cost.json"
+    path = tmp_path / planned.key / "cost.json"
     path.write_text(json.dumps({"seconds": 12.5}))
     (found,) = summarise(tmp_path)
     assert found["cost"]["seconds"] == 12.5
@@ -111,7 +111,7 @@ def test_an_empty_folder_says_what_to_run(tmp_path):
         ({"scale": "huge"}, "scale is 'huge', expected one of smoke, quick, full"),
         ({"methods": ("tpoo",)}, "Expected one of tpo, "),
         ({"methods": ("a2c",)}, "'a2c' does not fit this study: it needs a critic"),
-        ({"methods": ("tpo:eta",)}, "'eta' is not an option, expected option=value"),
+        ({"methods": ("tpo:eta",)}, "holds 'eta', expected option=value"),
         ({"methods": ("tpo_token",)}, "this task's reward waits for the end"),
     ],
 )
@@ -138,4 +138,4 @@ def test_a_method_that_does_not_fit_says_so(name, method, message):
 
 def test_target_objectives_and_given_baselines_fit_a_bandit():
     jobs = plan(Request(studies.get_study("mnist"), "smoke", methods=("tpo_no_anchor", "mdpo")))
-    assert [p.job.method.rollout.kind for p in jobs] == ["vector", "single"]
+    assert [p.cell.method.rollout.kind for p in jobs] == ["vector", "single"]

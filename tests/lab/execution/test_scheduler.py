@@ -14,9 +14,9 @@ from kill_runs import children, computes, workers
 from support import tiny_study as tiny
 from tpo.lab import studies
 from tpo.lab.execution import Failed, engine
-from tpo.lab.execution.assignments import shared_jobs
+from tpo.lab.execution.jobs import by_key
 from tpo.lab.execution.processes import Processes, core_share
-from tpo.lab.execution.runner import PlannedJob, Request, plan, run_all
+from tpo.lab.execution.runner import Job, Request, plan, run_all
 from tpo.lab.execution.scheduler import Scheduler
 from tpo.lab.execution.worker import Worker
 from tpo.lab.policies import Transformer
@@ -159,7 +159,7 @@ def test_a_single_seed_has_the_same_bits_in_a_worker(tmp_path):
     )
     store = Store(tmp_path / "s")
     with Scheduler(Processes(2), store) as scheduler:
-        scheduler.run([PlannedJob({"H": 3}, "tpo", "tpo", job)])
+        scheduler.run([Job({"H": 3}, "tpo", "tpo", job)])
     expected = run(job)
     for name, found in store.curves(job.key).items():
         np.testing.assert_array_equal(found, expected[name], err_msg=name)
@@ -200,20 +200,18 @@ def test_a_job_of_two_studies_is_run_once():
         for name in ("gradient_norm", "informative_groups")
     ]
     planned = [job for request in asked for job in plan(request)]
-    found = shared_jobs(planned)
+    found = by_key(planned)
     assert len(found) < len(planned)
-    assert sum(len(shared.planned) for shared in found) == len(planned)
+    assert sum(map(len, found.values())) == len(planned)
 
 
 def test_the_longest_job_comes_first_where_several_run(tmp_path):
     planned = plan(Request(studies.get_study("terminal"), "full"))
-    many = Scheduler(Processes(2), Store(tmp_path / "s"))._assignments(shared_jobs(planned))
-    assert many[0].shard.job.task.horizon == 10
-    assert many[-1].shard.job.method.objective == "dg"
-    one = Scheduler(engine(), Store(tmp_path / "s"))._assignments(shared_jobs(planned))
-    assert [assignment.shard.job for assignment in one] == [
-        shared.job for shared in shared_jobs(planned)
-    ]
+    many = Scheduler(Processes(2), Store(tmp_path / "s"))._shards(planned)
+    assert many[0].cell.task.horizon == 10
+    assert many[-1].cell.method.objective == "dg"
+    one = Scheduler(engine(), Store(tmp_path / "s"))._shards(planned)
+    assert [shard.job for shard in one] == planned
 
 
 def test_cores_are_shared_out():

@@ -6,7 +6,8 @@ from tpo.cli.run_study import pairs
 from tpo.lab import studies
 from tpo.lab.execution.runner import Request, plan
 from tpo.lab.studies import cost
-from tpo.lab.studies.method_specs import fitting_objectives, label, parse, unfitting_reasons
+from tpo.lab.studies.method_specs import fitting_objectives, unfitting_reasons
+from tpo.objectives.method_syntax import label, parse
 
 NAMES = [
     "tabular_single", "tabular_multi", "mnist", "mnist_mechanism", "vocab", "variations", "terminal",
@@ -45,7 +46,7 @@ def test_the_published_setting_reaches_the_cell():
     jobs = plan(
         Request(studies.get_study("terminal"), "full", only={"H": "9", "matching": "interaction"})
     )
-    by_label = {planned.label: planned.job for planned in jobs}
+    by_label = {planned.label: planned.cell for planned in jobs}
     ppo, tpo = by_label["PPO"], by_label["TPO"]
     assert (ppo.budget.batch, tpo.budget.batch) == (800, 100)
     assert ppo.optimiser.learning_rate == pytest.approx(1e-3 * 8**0.5)
@@ -55,7 +56,7 @@ def test_the_published_setting_reaches_the_cell():
 
 def test_an_axis_overrides_the_setting():
     jobs = plan(Request(studies.get_study("dg_epochs"), "full"))
-    found = {(p.coords["task"], p.coords["epochs"]): p.job for p in jobs}
+    found = {(p.coords["task"], p.coords["epochs"]): p.cell for p in jobs}
     terminal, dense = found["terminal reverse_copy", 4], found["bag flip", 1]
     assert (terminal.task.reward, terminal.task.horizon, terminal.method.epochs) == (
         "terminal",
@@ -68,7 +69,7 @@ def test_an_axis_overrides_the_setting():
 
 def test_the_three_studies_of_six_methods_share_their_runs():
     keys = [
-        [planned.job.key for planned in plan(Request(studies.get_study(name), "full"))]
+        [planned.key for planned in plan(Request(studies.get_study(name), "full"))]
         for name in ("gradient_norm", "informative_groups", "multi_epoch")
     ]
     assert keys[0] == keys[1] == keys[2]
@@ -113,15 +114,15 @@ def test_a_method_with_options():
     (planned,) = plan(
         Request(studies.get_study("masking"), "smoke", methods=("tpo:epochs=3:eta=0.5",))
     )
-    assert planned.job.method.epochs == 3
-    assert planned.job.method.build().eta == 0.5
+    assert planned.cell.method.epochs == 3
+    assert planned.cell.method.build().eta == 0.5
 
 
 def test_a_method_with_its_optimiser():
     spec = "tpo:optimiser=adam:epochs=3"
     (planned,) = plan(Request(studies.get_study("masking"), "smoke", methods=(spec,)))
-    assert planned.job.optimiser.name == "adam"
-    assert planned.job.method.epochs == 3
+    assert planned.cell.optimiser.name == "adam"
+    assert planned.cell.method.epochs == 3
     with pytest.raises(ValueError, match="optimiser is 'lion', expected one of 'muon'"):
         plan(Request(studies.get_study("masking"), "smoke", methods=("tpo:optimiser=lion",)))
 
@@ -131,18 +132,18 @@ def test_with_muons_own_steps_the_study_of_fading_has_the_papers_runs():
         plan(Request(studies.get_study(name), "full", methods=("tpo", "grpo"), only=only))
         for name, only in (("terminal", {"matching": "prompt"}), ("fading", {}))
     )
-    assert {p.job.key for p in own} == {p.job.key for p in paper}
+    assert {p.key for p in own} == {p.key for p in paper}
 
 
 def test_any_objective_can_take_its_group_at_every_prefix():
     (planned,) = plan(Request(studies.get_study("vocab"), "smoke", methods=("lpo_token",)))
-    assert planned.job.method.objective == "lpo"
-    assert planned.job.method.rollout.kind == "token"
+    assert planned.cell.method.objective == "lpo"
+    assert planned.cell.method.rollout.kind == "token"
 
 
 def test_single_sample_objectives_get_one_rollout_and_groups_get_k():
     request = Request(studies.get_study("masking"), "full", methods=("mdpo", "gspo", "rloo"))
-    kinds = [(p.job.method.rollout.kind, p.job.method.epochs) for p in plan(request)]
+    kinds = [(p.cell.method.rollout.kind, p.cell.method.epochs) for p in plan(request)]
     assert kinds == [("single", 4), ("sequence", 4), ("sequence", 1)]
 
 
@@ -169,7 +170,7 @@ def test_twice_the_episodes_cost_twice_the_training():
     from dataclasses import replace
 
     (planned,) = plan(Request(studies.get_study("masking"), "quick", methods=("tpo",)))
-    cell = planned.job
+    cell = planned.cell
     once = cost.job_seconds(cell) - cost.COMPILE["transformer"]
     double = replace(cell, budget=replace(cell.budget, episodes=2 * cell.budget.episodes))
     assert cost.job_seconds(double) - cost.COMPILE["transformer"] == pytest.approx(2 * once)

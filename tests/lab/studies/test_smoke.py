@@ -42,7 +42,7 @@ def test_numbers_of_the_summary_are_those_of_the_store(name, store_dir):
     store = Store(store_dir)
     jobs = plan(Request(studies.get_study(name), "smoke"))
     for planned in jobs:
-        y = store.curves(planned.job.key)[measure]
+        y = store.curves(planned.key)[measure]
         y = y[:, ~np.isnan(y).all(0)]
         row = next(r for r in found["table"]["rows"] if r["method"] == planned.label)
         series = next(s for s in found["panels"][0]["series"] if s["label"] == planned.label)
@@ -89,7 +89,7 @@ def test_the_mechanism_bins_the_misclassified(store_dir):
     (panel,) = found["panels"]
     assert [s["label"] for s in panel["series"]] == ["TPO", "DG", "PG", "Group PG"]
     assert panel["series"][0]["x"][-1] == "0.75 to 1"
-    keys = [p.job.key for p in plan(Request(studies.get_study("mnist_mechanism"), "smoke"))]
+    keys = [p.key for p in plan(Request(studies.get_study("mnist_mechanism"), "smoke"))]
     arrays = [Store(store_dir).curves(key) for key in keys]
     # each method on its own network, so the misclassified differ; PG and Group PG are their own surrogates
     assert not np.array_equal(arrays[0]["count"], arrays[1]["count"])

@@ -51,23 +51,23 @@ def stop(progress):
 def test_a_resumed_run_warns_and_goes_on(resume, tmp_path, capsys):
     ((planned,), store) = plan(REQUEST), Store(tmp_path / "s")
     with pytest.raises(KeyboardInterrupt):
-        train(planned.job, store, stop, Pace(chunk=1))
-    saved = store.checkpoint(planned.job.key)
+        train(planned.cell, store, stop, Pace(chunk=1))
+    saved = store.checkpoint(planned.key)
     assert saved.origin == origin(environment(), device())
-    store.save(planned.job.key, saved._replace(origin={**saved.origin, "jax": "0.1"}))
+    store.save(planned.key, saved._replace(origin={**saved.origin, "jax": "0.1"}))
     if resume == "cell":
-        train(planned.job, store)
+        train(planned.cell, store)
     else:
         run(REQUEST, store.folder)
     assert "jax 0.1, now " in capsys.readouterr().err
-    expected = train(planned.job)
-    for name, found in store.curves(planned.job.key).items():
+    expected = train(planned.cell)
+    for name, found in store.curves(planned.key).items():
         np.testing.assert_array_equal(found, expected[name])
 
 
 def test_a_resumed_run_of_the_same_environment_says_nothing(tmp_path, capsys):
     ((planned,), store) = plan(REQUEST), Store(tmp_path / "s")
     with pytest.raises(KeyboardInterrupt):
-        train(planned.job, store, stop, Pace(chunk=1))
+        train(planned.cell, store, stop, Pace(chunk=1))
     run(REQUEST, store.folder)
     assert capsys.readouterr().err == ""

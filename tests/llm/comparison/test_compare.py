@@ -51,7 +51,7 @@ def test_a_method_has_one_name_however_it_is_spelled() -> None:
         ("tpo,grpo:etaa=1", "objective 'grpo' has no option 'etaa'.*Options: learning_rate, epochs, beta, max_grad_norm, skip_zero_gradient, kl_correction, clip"),
         ("tpo,grpo:eta=1", "objective 'grpo' has no option 'eta'"),
         ("tpo,tppo", "unknown objective 'tppo'. Did you mean 'tpo'"),
-        ("tpo:eta,grpo", "method 'tpo:eta' holds 'eta', expected OPTION=VALUE"),
+        ("tpo:eta,grpo", "method 'tpo:eta' holds 'eta', expected option=value"),
         ("tpo:eta=1:eta=2,grpo", "holds eta twice"),
         ("tpo:epochs=few,grpo", "epochs is 'few', expected a whole number"),
         ("tpo:eta=1,tpo:eta=1.0", "compare holds tpo:eta=1.0 2 times"),

@@ -14,7 +14,7 @@ from tpo.cli.demo.dense_results import conclusion, print_results, results_of
 from tpo.cli.demo.shared import show
 
 if TYPE_CHECKING:
-    from tpo.lab.execution.runner import PlannedJob
+    from tpo.lab.execution.jobs import Job
 
 FOLDER = Path("results") / "demo"
 
@@ -31,7 +31,7 @@ def main(args: argparse.Namespace) -> int:
     from tpo.lab.execution import runner  # with JAX
 
     request = runner.Request(study, args.scale, args.seeds, first_seed=args.seed_offset)
-    jobs = runner.plan(request)
+    jobs = request.jobs
     folder = Path(args.out or FOLDER)
     print(introduction(jobs))
     began = time.monotonic()
@@ -55,9 +55,9 @@ def main(args: argparse.Namespace) -> int:
     return 0
 
 
-def introduction(jobs: Sequence[PlannedJob]) -> str:
+def introduction(jobs: Sequence[Job]) -> str:
     """The task, what is equal for all methods, and what is not."""
-    cell: Any = jobs[0].job
+    cell: Any = jobs[0].cell
     return (
         f"Task: reverse {cell.task.horizon} random bits. Each correct token is rewarded (a dense reward).\n"
         f"Equal for all: the model, {jobs[0].episodes} steps of {cell.budget.batch} prompts, "

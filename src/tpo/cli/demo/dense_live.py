@@ -12,14 +12,14 @@ from tpo.cli.demo.dense_results import Result
 from tpo.cli.demo.shared import Clock, bar
 
 if TYPE_CHECKING:
-    from tpo.lab.execution.runner import PlannedJob
+    from tpo.lab.execution.jobs import Job
     from tpo.lab.training import TrainingProgress
 
 
 class Live:
     """A table that is updated during the runs; plain lines if stdout is not a terminal."""
 
-    def __init__(self, jobs: Sequence[PlannedJob], finished: Sequence[Result] = ()) -> None:
+    def __init__(self, jobs: Sequence[Job], finished: Sequence[Result] = ()) -> None:
         """A row per job; those that an earlier start finished do not count for the time left."""
         from rich.console import Console
         from rich.live import Live as Screen
@@ -46,7 +46,7 @@ class Live:
         if self.console.is_terminal:
             self.screen.__exit__(kind, error, at)
 
-    def watch(self, planned: PlannedJob, state: TrainingProgress | None) -> None:
+    def watch(self, planned: Job, state: TrainingProgress | None) -> None:
         """Show the newest numbers of a method."""
         row = self.rows[planned.label]
         if state is not None and state.curves:

@@ -12,7 +12,7 @@ import numpy as np
 from tpo.stats.curves import seed_steps, tail
 
 if TYPE_CHECKING:
-    from tpo.lab.execution.runner import PlannedJob
+    from tpo.lab.execution.jobs import Job
 
 THRESHOLD = 0.01
 """A seed has solved the task once its error is below this."""
@@ -55,12 +55,12 @@ def _steps(x: float, episodes: int) -> str:
     return f"over {episodes}" if x > episodes else f"{x:.0f}"
 
 
-def results_of(folder: Path, jobs: Sequence[PlannedJob]) -> list[Result]:
+def results_of(folder: Path, jobs: Sequence[Job]) -> list[Result]:
     """The results of finished runs, from their saved curves."""
     from tpo.storage.store import Store
 
     store = Store(folder)
-    curves = {job.label: store.curves(job.job.key) for job in jobs}
+    curves = {job.label: store.curves(job.key) for job in jobs}
     return [Result(label, found["error"]) for label, found in curves.items() if found]
 
 

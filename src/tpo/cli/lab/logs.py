@@ -49,6 +49,8 @@ class WriterLog(Log):
 
     def add(self, method: str, curves: Mapping[str, np.ndarray]) -> None:
         """Write the episodes that are new: means over seeds, without NaN."""
+        if not curves:
+            return
         if method not in self.writers:
             self.writers[method] = self.open_writer(method)
         episodes = next(iter(curves.values())).shape[1]

@@ -14,7 +14,7 @@ import numpy as np
 from tpo.cli.lab.plain_progress import PlainProgress
 
 if TYPE_CHECKING:
-    from tpo.lab.execution.runner import PlannedJob
+    from tpo.lab.execution.jobs import Job
     from tpo.lab.execution.scheduler import Watcher
     from tpo.lab.training import TrainingProgress
 
@@ -52,8 +52,8 @@ def watching(jobs: int) -> Iterator[Watcher]:
         overall = bars.add_task("all", total=jobs, note="")
         running: dict[str, Running] = {}
 
-        def watch(planned: PlannedJob, state: TrainingProgress | None) -> None:
-            key = planned.job.key
+        def watch(planned: Job, state: TrainingProgress | None) -> None:
+            key = planned.key
             if state is None:
                 ended = running.pop(key, None)
                 words, seconds = ended.words if ended else ("done", 0.0)
@@ -80,7 +80,7 @@ class PlainWatch:
     done: int = 0
     lines: PlainProgress = field(default_factory=PlainProgress)
 
-    def __call__(self, planned: PlannedJob, state: TrainingProgress | None) -> None:
+    def __call__(self, planned: Job, state: TrainingProgress | None) -> None:
         """The job's new state; None for a finished one."""
         if state is None:
             self.done += 1
@@ -89,7 +89,7 @@ class PlainWatch:
                 f"{planned.title}: done{seconds} ({self.done} of {self.jobs} runs)", file=sys.stderr
             )
         elif state.episode < planned.episodes:
-            words = f"error {last_error(state.curves):.3f}"
+            words = f"error {last_error(state.curves):.3f}" if state.curves else "compiling"
             self.lines.show(planned.title, state.episode, planned.episodes, words)
 
 

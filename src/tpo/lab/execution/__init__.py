@@ -60,24 +60,26 @@ def engine(
     workers: int | None = None,
     save_every: float = 20.0,
     address: str | None = None,
+    chunk: int | None = None,
 ) -> Engine:
     """The engine of that name.
 
     workers: how many run at a time. save_every: seconds between checkpoints, at least.
     address: of a running Ray cluster; without it, a cluster is started here.
+    chunk: episodes between two steps; by default as many as take two seconds.
     """
     check_engine(name, workers, address)
     if name == "ray":
         from tpo.lab.execution.ray import RayCluster
 
-        return RayCluster(address, workers, save_every)
+        return RayCluster(address, workers, save_every, chunk)
     if (workers or 1) == 1:
         from tpo.lab.execution.inline import Inline
 
-        return Inline(save_every)
+        return Inline(save_every, chunk)
     from tpo.lab.execution.processes import Processes
 
-    return Processes(workers or 1, save_every)
+    return Processes(workers or 1, save_every, chunk)
 
 
 __all__ = ["ENGINES", "Engine", "Failed", "Lost", "WorkerHandle", "check_engine", "engine"]

@@ -11,9 +11,9 @@ from tpo.lab.execution.worker import Worker
 class InlineWorker:
     """A worker in this process: it runs a call when the scheduler waits for it, and raises errors unchanged."""
 
-    def __init__(self, save_every: float) -> None:
+    def __init__(self, worker: Worker) -> None:
         """An idle worker."""
-        self.worker = Worker(save_every)
+        self.worker = worker
         self.call: tuple[str, tuple[Any, ...]] = ("machine", ())
         self.answer: Any = None
 
@@ -35,12 +35,13 @@ class Inline:
     size = 1
     splits = False
 
-    def __init__(self, save_every: float = 20.0) -> None:
-        """save_every: seconds between checkpoints, at least."""
+    def __init__(self, save_every: float = 20.0, chunk: int | None = None) -> None:
+        """save_every: seconds between checkpoints, at least. chunk: episodes at a time, as in `Pace`."""
         self.save_every = save_every
+        self.chunk = chunk
 
     def start_worker(self) -> InlineWorker:
-        return InlineWorker(self.save_every)
+        return InlineWorker(Worker(self.save_every, chunk=self.chunk))
 
     def wait(self, workers: Sequence[InlineWorker], timeout: float | None = None) -> InlineWorker:
         workers[0].work()

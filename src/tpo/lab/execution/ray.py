@@ -67,11 +67,15 @@ class RayCluster:
     """Jobs and seeds over the CPUs, or jobs over the GPUs, of a Ray cluster."""
 
     def __init__(
-        self, address: str | None = None, workers: int | None = None, save_every: float = 20.0
+        self,
+        address: str | None = None,
+        workers: int | None = None,
+        save_every: float = 20.0,
+        chunk: int | None = None,
     ) -> None:
         """Connect, or start a cluster of `workers` CPUs here; a cluster that this program uses is kept."""
         self.ray = _ray()
-        self.save_every = save_every
+        self.settings = save_every, LEAST_STEP, chunk
         self.ours = not self.ray.is_initialized()
         if self.ours:
             self._connect(address or os.environ.get("RAY_ADDRESS"), workers)
@@ -98,7 +102,7 @@ class RayCluster:
         options = {**self.needs, "max_restarts": 0, "max_task_retries": 0}
         actor = kind.options(runtime_env=environment, **options)
         threads = 1 if self.splits else None
-        return RayWorker(self.ray, actor.remote(self.save_every, LEAST_STEP, threads))
+        return RayWorker(self.ray, actor.remote(*self.settings, threads))
 
     def wait(self, workers: Sequence[RayWorker], timeout: float | None = None) -> RayWorker | None:
         first = {worker.asked[0]: worker for worker in workers}

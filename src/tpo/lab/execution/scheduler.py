@@ -13,22 +13,20 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from tpo.declarations import manifest
 from tpo.lab.execution import Engine, Failed, Lost, WorkerHandle
-from tpo.lab.execution.assignments import Assignment, SharedJob, shared_jobs
+from tpo.lab.execution.jobs import Job, Shard, by_key
 from tpo.lab.execution.shards import checkpoint, job_shards, shard_counts
-from tpo.lab.execution.worker import Machine, Step
-from tpo.lab.studies import manifest
+from tpo.lab.execution.worker import Machine
 from tpo.lab.studies.cost import job_seconds
 from tpo.lab.training import Cell, TrainingProgress
 from tpo.lab.training.environment import note_changes, origin
+from tpo.lab.training.loop import Step
 from tpo.storage.store import Snapshot, Store, joined
 
-if TYPE_CHECKING:  # the runner imports this module
-    from tpo.lab.execution.runner import PlannedJob
-
-Watcher = Callable[["PlannedJob", TrainingProgress | None], None]
+Watcher = Callable[[Job, TrainingProgress | None], None]
 """Called when a job starts (no curves, rate 0), after each of its steps, and with None at its end."""
 
 LOSSES = 3
@@ -44,9 +42,11 @@ class Scheduler:
         """No worker is started before it is needed."""
         self.engine = engine
         self.store = store
-        self.watch: Watcher = watch or (lambda planned, progress: None)
+        self.watch: Watcher = watch or (lambda job, progress: None)
         self.idle: list[WorkerHandle] = []
-        self.busy: dict[WorkerHandle, Assignment] = {}
+        self.busy: dict[WorkerHandle, Shard] = {}
+        self.served: dict[str, list[Job]] = {}
+        """The jobs that are run, by key: a job of two studies is run once for both."""
         self._machine: Machine | None = None
 
     def __enter__(self) -> Scheduler:
@@ -71,9 +71,10 @@ class Scheduler:
             self.idle.append(worker)
         return self._machine
 
-    def run(self, planned: Sequence[PlannedJob]) -> None:
+    def run(self, jobs: Sequence[Job]) -> None:
         """Run the jobs that the store has not; the longest first if several run at a time."""
-        waiting = deque(self._assignments(self._unfinished(shared_jobs(planned))))
+        self.served = by_key(jobs)
+        waiting = deque(self._shards(self._unfinished()))
         try:
             while waiting or self.busy:
                 while waiting and (self.idle or len(self.busy) < self.engine.size):
@@ -93,128 +94,129 @@ class Scheduler:
         while self.idle:
             self.engine.stop_worker(self.idle.pop())
 
-    def _unfinished(self, found: Sequence[SharedJob]) -> list[SharedJob]:
+    def _unfinished(self) -> list[Job]:
         left = []
-        for shared_job in found:
-            if self.store.curves(shared_job.key) is None:
-                left.append(shared_job)
+        for key, (job, *_) in self.served.items():
+            if self.store.curves(key) is None:
+                left.append(job)
             else:
-                self.store.discard(shared_job.key)
-                self._report_end(shared_job)
+                self.store.discard(key)
+                self._report_end(job)
         return left
 
-    def _assignments(self, found: Sequence[SharedJob]) -> list[Assignment]:
+    def _shards(self, jobs: Sequence[Job]) -> list[Shard]:
         """All unfinished shards: the longest first, or for a single worker in the declared order."""
-        counts = [1] * len(found)
+        counts = [1] * len(jobs)
         if self.engine.splits:
-            counts = shard_counts([shared_job.job for shared_job in found], self.engine.size)
-        assignments = []
-        for shared_job, count in zip(found, counts, strict=True):
-            shared_job.shards = job_shards(shared_job.job, self.store, count)
-            left = [shard for shard in shared_job.shards if self.store.curves(shard.where) is None]
-            ended = TrainingProgress(shared_job.planned[0].episodes, {}, 0.0)
-            shared_job.steps = {shard: ended for shard in shared_job.shards if shard not in left}
-            if left:
-                assignments += [Assignment(shared_job, shard) for shard in left]
-            else:
-                self._join_shards(shared_job)
-                self._report_end(shared_job)
+            counts = shard_counts([job.cell for job in jobs], self.engine.size)
+        waiting: list[Shard] = []
+        for job, count in zip(jobs, counts, strict=True):
+            job.shards = job_shards(job, self.store, count)
+            left = [shard for shard in job.shards if self.store.curves(shard.where) is None]
+            for shard in job.shards:
+                if shard not in left:
+                    shard.progress = TrainingProgress(job.episodes, {}, 0.0)
+            waiting += left
+            if not left:
+                self._join_shards(job)
+                self._report_end(job)
         if self.engine.size == 1:
-            return assignments
-        return sorted(assignments, key=lambda assignment: -job_seconds(assignment.shard.job))
+            return waiting
+        return sorted(waiting, key=lambda shard: -job_seconds(shard.cell))
 
-    def _start(self, assignment: Assignment) -> None:
-        shared_job, shard = assignment.shared_job, assignment.shard
-        description = shared_job.job.to_json()
-        if isinstance(shared_job.job, Cell):
+    def _start(self, shard: Shard) -> None:
+        job = shard.job
+        description = job.cell.to_json()
+        if isinstance(job.cell, Cell):
             description = {"cell": description, "environment": self.machine().environment}
-        self.store.begin(shared_job.key, description)
-        saved = checkpoint(shard, shared_job.job, self.store)
+        self.store.begin(job.key, description)
+        saved = checkpoint(shard, self.store)
         if saved:
-            note_changes(shared_job.title, saved.origin, self._origin())
+            note_changes(job.title, saved.origin, self._origin())
         worker = self.idle.pop() if self.idle else self.engine.start_worker()
-        self.busy[worker] = assignment
-        worker.send("start", shard.job, saved, self.machine().environment, shard.data_parallel_size)
-        if shard not in shared_job.steps:
-            shared_job.steps[shard] = TrainingProgress(saved.episode if saved else 0, {}, 0.0)
-            self.watch(shared_job.planned[0], shared_job.progress())
+        self.busy[worker] = shard
+        worker.send(
+            "start", shard.cell, saved, self.machine().environment, shard.data_parallel_size
+        )
+        if shard.progress is None:
+            shard.progress = TrainingProgress(saved.episode if saved else 0, {}, 0.0)
+            self.watch(job, job.progress())
 
-    def _take(self, worker: WorkerHandle, answer: Step | Lost | Failed) -> Assignment | None:
-        """Store an answer and let the worker continue; the assignment, if the worker died."""
-        assignment = self.busy[worker]
-        shared_job, shard = assignment.shared_job, assignment.shard
+    def _take(self, worker: WorkerHandle, answer: Step | Lost | Failed) -> Shard | None:
+        """Store an answer and let the worker continue; the shard, if the worker died."""
+        shard = self.busy[worker]
+        job = shard.job
         if isinstance(answer, Failed):
-            raise answer.error(shared_job.title)
+            raise answer.error(job.title)
         if isinstance(answer, Lost):
             del self.busy[worker]
-            return self._retried(assignment, answer)
+            return self._retried(shard, answer)
         if answer.curves is None:
             worker.send("step")  # sent before the disk is written, so that the worker need not wait
-        self._store_step(assignment, answer)
+        self._store_step(shard, answer)
         if answer.curves is not None:
             del self.busy[worker]
             self.idle.append(worker)
         if answer.progress:
-            shared_job.steps[shard] = answer.progress
-            self.watch(shared_job.planned[0], shared_job.progress())
-        if answer.curves is not None and self.store.curves(shared_job.key) is not None:
-            self._report_end(shared_job)
+            shard.progress = answer.progress
+            self.watch(job, job.progress())
+        if answer.curves is not None and self.store.curves(job.key) is not None:
+            self._report_end(job)
         return None
 
-    def _store_step(self, assignment: Assignment, step: Step) -> None:
-        shared_job = assignment.shared_job
-        shared_job.seconds += step.seconds
+    def _store_step(self, shard: Shard, step: Step) -> None:
+        shard.seconds += step.seconds
         if step.curves is not None:
-            self.store.finish(assignment.shard.where, step.curves)
-            self._join_shards(shared_job)
-            self._write_cost(shared_job)
+            self.store.finish(shard.where, step.curves)
+            self._join_shards(shard.job)
+            self._write_cost(shard)
         elif step.saved is not None:
-            self._save(assignment, step.saved)
-            assignment.losses = 0
+            self._save(shard, step.saved)
+            shard.losses = 0
 
     def _origin(self) -> dict[str, str]:
         machine = self.machine()
         return origin(machine.environment, machine.device)
 
-    def _join_shards(self, shared_job: SharedJob) -> None:
+    def _join_shards(self, job: Job) -> None:
         """Join the shards of a job under its own key, once all are finished."""
-        if shared_job.shards[0].where != shared_job.key:
-            found = [self.store.curves(shard.where) for shard in shared_job.shards]
+        if job.shards[0].where != job.key:
+            found = [self.store.curves(shard.where) for shard in job.shards]
             whole = [curves for curves in found if curves is not None]
             if len(whole) == len(found):
-                self.store.finish(shared_job.key, joined(whole))
+                self.store.finish(job.key, joined(whole))
 
-    def _save(self, assignment: Assignment, saved: Snapshot) -> None:
-        self.store.save(assignment.shard.where, saved._replace(origin=self._origin()))
-        self._write_cost(assignment.shared_job)
+    def _save(self, shard: Shard, saved: Snapshot) -> None:
+        self.store.save(shard.where, saved._replace(origin=self._origin()))
+        self._write_cost(shard)
 
-    def _write_cost(self, shared_job: SharedJob) -> None:
+    def _write_cost(self, shard: Shard) -> None:
         """Write the cost so far, and the code and machine of the last step."""
-        planned, device = shared_job.planned[0], self.machine().device
-        provenance = manifest.provenance(planned.first_seed, planned.seeds, device)
-        self.store.add_cost(shared_job.key, shared_job.seconds, provenance)
-        shared_job.seconds = 0.0
+        job, device = shard.job, self.machine().device
+        provenance = manifest.provenance(job.first_seed, job.seeds, device)
+        self.store.add_cost(job.key, shard.seconds, provenance)
+        shard.seconds = 0.0
 
-    def _report_end(self, shared_job: SharedJob) -> None:
-        for planned in shared_job.planned:
-            self.watch(planned, None)
+    def _report_end(self, job: Job) -> None:
+        for one in self.served[job.key]:
+            self.watch(one, None)
 
-    def _retried(self, assignment: Assignment, found: Lost) -> Assignment:
-        """The assignment, for another worker; raises after too many losses."""
-        assignment.losses += 1
-        title = assignment.shared_job.title
-        if assignment.losses == LOSSES:
+    def _retried(self, shard: Shard, found: Lost) -> Shard:
+        """The shard, for another worker; raises after too many losses."""
+        shard.losses += 1
+        title = shard.job.title
+        if shard.losses == LOSSES:
             raise ChildProcessError(
                 f"{LOSSES} workers died on {title} ({found.why}) without progress: if memory "
                 "was short, try fewer --workers. What is done so far is saved"
             )
         print(f"a worker died ({found.why}); another takes {title}", file=sys.stderr)
-        return assignment
+        return shard
 
     def _save_all(self) -> None:
         """Save a last checkpoint of every worker that answers in time."""
-        for worker, assignment in self.busy.items():
-            worker.send("snapshot", assignment.shard.job.key)
+        for worker, shard in self.busy.items():
+            worker.send("snapshot", shard.cell.key)
         end = time.monotonic() + PATIENCE
         with contextlib.suppress(
             OSError

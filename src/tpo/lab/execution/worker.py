@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterator
+from typing import NamedTuple
 
 from tpo.lab.former_names import current_environment
-from tpo.lab.training import Cell, Pace, TrainingProgress
+from tpo.lab.studies.builders import AnyCell
+from tpo.lab.training import Cell, Pace
 from tpo.lab.training.environment import device, environment
-from tpo.lab.training.loop import TrainingRun
-from tpo.storage.store import Curves, Snapshot
-
-if TYPE_CHECKING:
-    from tpo.lab.studies.builders import Job
-
+from tpo.lab.training.loop import Step, TrainingRun
+from tpo.storage.store import Snapshot
 
 LEAST_STEP = 0.5
 """Seconds between two answers of a worker in another process: each answer carries the curves."""
@@ -26,30 +24,28 @@ class Machine(NamedTuple):
     device: str
 
 
-class Step(NamedTuple):
-    """What a step gave: the job's progress, a checkpoint if one is due, its curves if it is finished."""
-
-    seconds: float
-    progress: TrainingProgress | None = None
-    saved: Snapshot | None = None
-    curves: Curves | None = None
-
-
 class Worker:
     """Runs one job at a time, from its start or a checkpoint. It writes no files."""
 
-    def __init__(self, save_every: float, least: float = 0.0, threads: int | None = None) -> None:
+    def __init__(
+        self,
+        save_every: float,
+        least: float = 0.0,
+        chunk: int | None = None,
+        threads: int | None = None,
+    ) -> None:
         """An idle worker.
 
         save_every, least: seconds of a checkpoint interval and of a step, at least.
-        threads: seeds at a time; by default one for each core.
+        chunk: episodes at a time, as in `Pace`. threads: seeds at a time; by default one for each core.
         """
         self.save_every = save_every
+        self.chunk = chunk
         self.threads = threads
         self.least = least
         self.training: TrainingRun | None = None
         self.key = ""
-        self.last_save = 0.0
+        self.steps: Iterator[Step] = iter(())
 
     def machine(self) -> Machine:
         """This machine."""
@@ -57,50 +53,36 @@ class Worker:
 
     def start(
         self,
-        job: Job,
+        cell: AnyCell,
         saved: Snapshot | None,
         expected: dict[str, str],
         data_parallel_size: int | None = None,
     ) -> Step:
-        """Begin the job and run its first step.
+        """Begin a shard and run its first step.
 
         expected: the environment of the first worker; another one is refused.
         data_parallel_size: as in `Pace`.
         """
         began = time.monotonic()
-        self.training, self.key = None, job.key
+        self.training, self.key = None, cell.key
         if self.machine().environment != current_environment(expected):
             raise ValueError(
                 f"a worker computes with {self.machine().environment}, and the first with {expected}: "
                 "numbers would not be comparable. Let all have the same version and kind of device"
             )
-        if not isinstance(job, Cell):
-            arrays = job.arrays()
+        if not isinstance(cell, Cell):
+            arrays = cell.arrays()
             return Step(time.monotonic() - began, curves=arrays)
-        pace = Pace(threads=self.threads, data_parallel_size=data_parallel_size)
-        self.training = TrainingRun(job, pace)
+        pace = Pace(self.chunk, threads=self.threads, data_parallel_size=data_parallel_size)
+        self.training = TrainingRun(cell, pace)
         self.training.restore(saved)
-        self.last_save = time.monotonic()
+        self.steps = self.training.steps(self.save_every, self.least)
         found = self.step()
         return found._replace(seconds=time.monotonic() - began)
 
     def step(self) -> Step:
-        """Run the next chunk of the job, or several."""
-        training = self.training
-        assert training is not None, "a step of no job"
-        began = time.monotonic()
-        total = training.cell.budget.episodes
-        while training.episode < total:
-            training.advance()
-            if time.monotonic() - began >= self.least:
-                break
-        progress = TrainingProgress(training.episode, training.curves(), training.rate)
-        finished = training.curves() if training.episode == total else None
-        saved = None
-        if finished is None and time.monotonic() - self.last_save >= self.save_every:
-            saved = training.snapshot()
-            self.last_save = time.monotonic()
-        return Step(time.monotonic() - began, progress, saved, finished)
+        """Run the next chunk of the shard, or several."""
+        return next(self.steps)
 
     def snapshot(self, key: str) -> Snapshot | None:
         """A checkpoint of the job of that key; None before its first episode."""

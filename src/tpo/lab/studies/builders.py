@@ -1,20 +1,24 @@
-"""Builders: from plain settings and a method's name to a job, a cell of the lab or an exact computation."""
+"""Builders: from plain settings and a method's name to what is run, a cell or an exact computation."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
+from tpo.lab.own_tasks import own_task
 from tpo.lab.policies import MLP, Table, Transformer
 from tpo.lab.rollouts import Rollout
 from tpo.lab.studies.computations import WEIGHTS, Mechanism, Talk
-from tpo.lab.studies.method_specs import bandit_method, optimiser_name, parse, sequence_method
-from tpo.lab.tasks import Bandit, Digits, Sequences
+from tpo.lab.studies.method_specs import bandit_method, optimiser_name, sequence_method
+from tpo.lab.studies.own_runs import OwnRun
+from tpo.lab.tasks import Bandit, Digits, Sequences, Task
 from tpo.lab.training import Budget, Cell, Measures, Method, Optimiser, Staleness
+from tpo.objectives.method_syntax import parse
+from tpo.user_code import is_spec, split_options
 
-Job = Cell | Mechanism | Talk
-Builder = Callable[[Mapping[str, Any], str], Job]
+AnyCell = Cell | Mechanism | Talk
+Builder = Callable[[Mapping[str, Any], str], AnyCell]
 
 
 def sequence_cell(settings: Mapping[str, Any], method: str) -> Cell:
@@ -114,6 +118,36 @@ def talk_job(settings: Mapping[str, Any], method: str) -> Talk:
     return Talk()
 
 
+def own_cell(settings: Mapping[str, Any], method: str) -> Cell:
+    """A run of one's own: the options of `OwnRun`."""
+    of_run = {f.name: settings[f.name] for f in fields(OwnRun) if f.name in settings}
+    run = OwnRun(**of_run)
+    task = task_of(run)
+    objective, options = parse(method)
+    optimiser = options.get("optimiser") or run.optimiser or ("muon" if task.length > 1 else "adam")
+    found = sequence_method(method, run.group_size) if task.length > 1 else bandit_method(method)
+    epochs = options.get("epochs") or run.epochs or found.epochs
+    rollout = replace(found.rollout, group_size=run.group_size)
+    cell = Cell(
+        task,
+        replace(found, rollout=rollout, epochs=epochs),
+        Budget(run.batch, run.episodes, settings["seeds"]),
+        Optimiser(optimiser, run.learning_rate),
+        staleness=Staleness(run.delay, anchor="learner" if objective == "tpo" else "actor"),
+        measures=Measures(run.evaluate_every),
+    )
+    return cell.interaction_matched(run.group_size) if run.match == "interactions" else cell
+
+
+def task_of(run: OwnRun) -> Task:
+    """The task of a run of one's own."""
+    if is_spec(split_options(run.task)[0]):
+        return own_task(run.task)
+    if run.task == "sequences":
+        return Sequences(run.horizon, run.vocab, run.target, run.reward)
+    return Bandit(run.arms) if run.task == "bandit" else Digits(run.task, run.mnist_path)
+
+
 BUILDERS: dict[str, Builder] = {
     "sequences": sequence_cell,
     "images": image_cell,
@@ -121,4 +155,5 @@ BUILDERS: dict[str, Builder] = {
     "many_contexts": many_contexts_cell,
     "mechanism": mechanism_job,
     "talk": talk_job,
+    "own": own_cell,
 }

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tpo.lab.studies.study import Study
+from tpo.declarations.study import Study
 
 if TYPE_CHECKING:
-    from tpo.lab.studies.builders import Job
+    from tpo.lab.studies.builders import AnyCell
     from tpo.lab.training import Cell
 
 COMPILE = {"transformer": 13.0, "other": 3.0}
@@ -54,43 +54,45 @@ def explanation(speed: float) -> str:
 
 def runs(study: Study, scale: str) -> int:
     """The number of runs at that scale, each over all seeds."""
-    return len(_jobs(study, scale))
+    return len(_cells(study, scale))
 
 
 def study_seconds(study: Study, scale: str) -> float:
     """Seconds on the reference machine; runs that occur twice in a study count once."""
-    return sum(job_seconds(job) for job in {job.key: job for job in _jobs(study, scale)}.values())
+    return sum(
+        job_seconds(cell) for cell in {cell.key: cell for cell in _cells(study, scale)}.values()
+    )
 
 
-def _jobs(study: Study, scale: str) -> list[Job]:
-    from tpo.lab.execution.runner import Request, plan  # a cycle otherwise
+def _cells(study: Study, scale: str) -> list[AnyCell]:
+    from tpo.lab.execution.jobs import Request, plan  # a cycle otherwise
 
-    return [planned.job for planned in plan(Request(study, scale))]
+    return [job.cell for job in plan(Request(study, scale))]
 
 
-def job_seconds(job: Job) -> float:
+def job_seconds(cell: AnyCell) -> float:
     """Seconds for one run with all its seeds, as many at a time as there are cores."""
     from tpo.lab.studies.computations import Mechanism
     from tpo.lab.training import Cell
 
-    if isinstance(job, Cell):
-        kind = "transformer" if job.task.length > 1 else "other"
-        rounds = -(-job.budget.seeds // (os.cpu_count() or 1))
-        return COMPILE[kind] + rounds * run_seconds(job) / job.budget.seeds
-    if isinstance(job, Mechanism):
-        return COMPILE["other"] + run_seconds(job)
+    if isinstance(cell, Cell):
+        kind = "transformer" if cell.task.length > 1 else "other"
+        rounds = -(-cell.budget.seeds // (os.cpu_count() or 1))
+        return COMPILE[kind] + rounds * run_seconds(cell) / cell.budget.seeds
+    if isinstance(cell, Mechanism):
+        return COMPILE["other"] + run_seconds(cell)
     return 0.0
 
 
-def run_seconds(job: Job) -> float:
+def run_seconds(cell: AnyCell) -> float:
     """Seconds for all seeds of a run one after the other, without compiling."""
     from tpo.lab.studies.computations import Mechanism
     from tpo.lab.training import Cell
 
-    if isinstance(job, Cell):
-        return job.budget.seeds * job.budget.episodes * episode_seconds(job)
-    if isinstance(job, Mechanism):
-        return job.seeds * job.episodes * PER_STEP["features"]
+    if isinstance(cell, Cell):
+        return cell.budget.seeds * cell.budget.episodes * episode_seconds(cell)
+    if isinstance(cell, Mechanism):
+        return cell.seeds * cell.episodes * PER_STEP["features"]
     return 0.0
 
 

@@ -1,4 +1,4 @@
-"""Methods by name, as studies and `--methods` write them: NAME or NAME:option=value:option=value.
+"""Methods of the lab: what a name with its options (`tpo.objectives.method_syntax`) means for a task.
 
 A name is one of the paper's (`tpo.lab.training.paper_methods`), any objective of the library that fits the
 task, or an objective in a file of your own, FILE.py:CLASS. NAME_token takes its group at every prefix. `epochs`
@@ -7,7 +7,6 @@ is an option of every method, `optimiser` of those for token sequences.
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -15,46 +14,17 @@ import tpo
 from tpo.checks import close_match
 from tpo.lab.names import BANDIT_METHODS, OPTIMISERS, SEQUENCE_METHODS, PaperMethod
 from tpo.objectives import entry
-from tpo.objectives.labels import label as objective_label
+from tpo.objectives.method_syntax import parse
 from tpo.options import COUNT, one_of, optional
-from tpo.user_code import is_spec, split_options
+from tpo.user_code import is_spec
 
 if TYPE_CHECKING:
     from tpo.lab.training import Method
-
-LABELS = {"pg": "PG", "tpo_token": "TPO token", "grpo_token": "GRPO token"}
-"""Methods of the paper that are not objectives by themselves."""
-
-
-def parse(spec: str) -> tuple[str, dict[str, Any]]:
-    """("tpo", {"epochs": 1}) of "tpo:epochs=1"."""
-    name, *pairs = split_options(spec)
-    options = {}
-    for pair in pairs:
-        key, equals, value = pair.partition("=")
-        if not equals:
-            raise ValueError(f"method {spec!r}: {pair!r} is not an option, expected option=value")
-        options[key] = _literal(value)
-    return name, options
-
-
-def _literal(text: str) -> Any:
-    try:
-        return ast.literal_eval(text)
-    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
-        return text
 
 
 def optimiser_name(spec: str) -> str:
     """The optimiser "adam" of "tpo:optimiser=adam"; Muon by default."""
     return str(parse(spec)[1].get("optimiser", "muon"))
-
-
-def label(spec: str, labels: Mapping[str, str] | None = None) -> str:
-    """The name of a method in tables and figures."""
-    name, options = parse(spec)
-    words = {**LABELS, **(labels or {})}.get(name) or objective_label(name)
-    return ", ".join([words, *(f"{key} {value}" for key, value in options.items())])
 
 
 def sequence_method(spec: str, group_size: int, epochs: int | None = None, **more: Any) -> Method:

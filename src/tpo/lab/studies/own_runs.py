@@ -1,65 +1,151 @@
-"""Runs of your own (`tpo run --methods ...`) as a study, so that tables, figures and reports read them too."""
+"""Runs of your own (`tpo run --methods ...`): a study of one task, declared by the options of a command."""
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
-from tpo.lab.studies import manifest
-from tpo.lab.studies.method_specs import label
-from tpo.lab.studies.study import ERROR, Measure, Scale, Study
+import tpo
+from tpo.declarations.study import ERROR, Measure, Scale, Study
+from tpo.lab.names import OPTIMISERS, REWARDS, TARGETS
+from tpo.lab.studies.method_specs import bandit_row, sequence_row
+from tpo.objectives.base import check_group_size
+from tpo.objectives.method_syntax import parse
+from tpo.options import COUNT, NAME, POSITIVE, TEXT, WHOLE, check, one_of, option, optional, whole
+from tpo.user_code import is_spec, split_options
 
 if TYPE_CHECKING:
     from tpo.lab.tasks import Task
-    from tpo.lab.training import Cell
-    from tpo.storage.store import Store
 
 HELD_OUT = Measure("test_error", "held-out error", log=True)
 SCALE = "own"
 ABOUT = "Runs of your own: every method learns the same task with the same settings."
+TASKS = {
+    "sequences": ("horizon", "vocab", "target", "reward"),
+    "digits": (),
+    "mnist": ("mnist_path",),
+    "bandit": ("arms",),
+}
+"""Tasks of the library, and their options."""
+TASK = replace(
+    one_of(*TASKS), accepts=f"one of {', '.join(TASKS)}, or a class of yours as FILE.py:CLASS"
+)
+GROUPED = ("sequence", "token")
+"""Kinds of rollout whose groups have `group_size` candidates."""
+OF_RUN = ("epochs", "optimiser")
+"""Options of a method that are not its objective's."""
 
 
-def study_of(methods: Sequence[str], task: Task, settings: Mapping[str, Any]) -> Study:
-    """The study of these methods on a task; settings: what is equal for all, with seeds and episodes.
+@dataclass(frozen=True)
+class OwnRun:
+    """A task, and how it is trained: what is equal for every method."""
 
-    Another task or setting is another study. More methods, seeds or episodes are the same one.
-    """
-    from tpo.lab.training.registry import described
-
-    sizes = {name: settings[name] for name in ("seeds", "episodes")}
-    text = json.dumps([described(task), {k: v for k, v in settings.items() if k not in sizes}])
-    held_out = bool(settings.get("evaluate_every")) and task.held_out(task.load()) is not None
-    return Study(
-        name=f"run-{hashlib.sha256(text.encode()).hexdigest()[:8]}",
-        title=repr(task),
-        source="own run",
-        about=ABOUT,
-        build="own",
-        methods=tuple(methods),
-        settings={"task": repr(task), **settings},
-        scales={SCALE: Scale(**sizes)},
-        measures=(HELD_OUT, ERROR) if held_out else (ERROR,),
-        extra=True,
+    task: str = option(
+        "sequences", NAME, f"{', '.join(TASKS)}, or FILE.py:CLASS[:option=value] (sequences)"
     )
-
-
-def write_manifest(
-    store: Store, study: Study, cells: Mapping[str, Cell], command: str, device: str
-) -> None:
-    """Add the cells to the study's manifest in a store."""
-    budget = next(iter(cells.values())).budget
-    parts = [manifest.PlannedCell(cell.key, {}, name, label(name)) for name, cell in cells.items()]
-    wanted = manifest.Manifest(
-        name=study.name,
-        scale=SCALE,
-        seeds=budget.seeds,
-        episodes=budget.episodes,
-        command=command,
-        settings=study.settings,
-        parts=tuple(parts),
-        provenance=manifest.provenance(budget.first_seed, budget.seeds, device),
-        study=study.to_json(),
+    horizon: int = option(10, COUNT, "tokens to produce (10)")
+    vocab: int = option(2, whole(2), "tokens to choose from (2)")
+    target: str = option("reverse_copy", one_of(*TARGETS), "copy, flip, ... (reverse_copy)")
+    reward: str = option("terminal", one_of(*REWARDS), "bag, sequential or terminal (terminal)")
+    arms: int = option(10, whole(2), "arms of the bandit (10)")
+    mnist_path: str = option("", TEXT, "an .npz of MNIST (default: download it)")
+    group_size: int = option(8, COUNT, "candidates per context, K (8)")
+    batch: int = option(100, COUNT, "contexts per batch (100)")
+    epochs: int | None = option(None, optional(COUNT), "epochs per batch (default: the method's)")
+    episodes: int = option(500, COUNT, "batches, one after the other (500)")
+    optimiser: str | None = option(
+        None, optional(one_of(*OPTIMISERS)), "muon, muon_fading, adam, ... (default: the paper's)"
     )
-    manifest.add(store, wanted)
+    learning_rate: float = option(1e-3, POSITIVE, "of the optimiser (0.001)")
+    match: str = option(
+        "prompts",
+        one_of("prompts", "interactions"),
+        "what methods of one rollout per prompt have as many of as group methods: prompts or "
+        "interactions (prompts)",
+    )
+    delay: int = option(0, WHOLE, "episodes by which the actor lags (0)")
+    evaluate_every: int = option(0, WHOLE, "episodes between held-out tests (none)")
+
+    def __post_init__(self) -> None:
+        check(self)
+
+    def check_methods(self, methods: Sequence[str]) -> None:
+        """Name a wrong method, option or task, before JAX is imported."""
+        for method in methods:
+            name, options = parse(method)
+            if is_spec(name):  # first, since the file of a task may import JAX
+                tpo.objective(name, **{k: v for k, v in options.items() if k not in OF_RUN})
+        own = is_spec(split_options(self.task)[0])
+        if not own:
+            TASK.check("--task", self.task)
+        for method in methods:
+            _check_any(method) if own else self._check(method)
+
+    def _check(self, method: str) -> None:
+        """A method on a task of the library."""
+        of_task = sequence_row if self.task == "sequences" and self.horizon > 1 else bandit_row
+        row = of_task(method)
+        if row.kind in GROUPED:
+            check_group_size(row.objective, "--group-size", self.group_size)
+        if row.kind == "token" and self.reward == "terminal":
+            raise ValueError(
+                f"method {method!r} scores each token when it is taken, and --reward terminal waits for "
+                "the end: give --reward bag or sequential, or a method without _token"
+            )
+
+    def study(self, methods: Sequence[str], seeds: int = 1) -> Study:
+        """The study of these methods: another task or setting is another study, another size is not."""
+        from tpo.lab.studies.builders import task_of
+        from tpo.lab.training.registry import described
+
+        task = task_of(self)
+        settings = self._settings(task)
+        of_task = {name: getattr(self, name) for name in TASKS.get(self.task, ())}
+        text = json.dumps([described(task), settings])
+        held_out = self.evaluate_every and task.held_out(task.load()) is not None
+        return Study(
+            name=f"run-{hashlib.sha256(text.encode()).hexdigest()[:8]}",
+            title=repr(task),
+            source="own run",
+            about=ABOUT,
+            build="own",
+            methods=tuple(methods),
+            settings={"task": self.task, **of_task, **settings},
+            scales={SCALE: Scale(seeds, self.episodes)},
+            measures=(HELD_OUT, ERROR) if held_out else (ERROR,),
+            extra=True,
+        )
+
+    def _settings(self, task: Task) -> dict[str, Any]:
+        """How the task is trained; options at their usual value are left out."""
+        found = {
+            "batch": self.batch,
+            "group_size": self.group_size,
+            "optimiser": self.optimiser or ("muon" if task.length > 1 else "adam"),
+            "learning_rate": self.learning_rate,
+        }
+        unusual = ("match", "delay", "evaluate_every", "epochs")
+        return found | {k: v for k in unusual if (v := getattr(self, k)) != _USUAL[k]}
+
+    def flags(self) -> list[str]:
+        """The words of the command for what differs from the defaults."""
+        changed = {k: v for k, v in asdict(self).items() if v != _USUAL[k]}
+        return [word for k, v in changed.items() for word in (f"--{k.replace('_', '-')}", str(v))]
+
+
+_USUAL = {f.name: f.default for f in fields(OwnRun)}
+
+
+def _check_any(method: str) -> None:
+    """A method for a task of one's own, of which it is not known yet how many actions it takes."""
+    try:
+        sequence_row(method)
+    except (TypeError, ValueError) as error:
+        with contextlib.suppress(TypeError, ValueError):
+            bandit_row(method)
+            return
+        raise error from None

@@ -6,11 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tpo.checks import close_match
+from tpo.declarations.study import Study
 from tpo.diagnostics.population import METHODS as POPULATION
 from tpo.lab.names import BUILDS, MECHANISMS
-from tpo.lab.studies.method_specs import bandit_row, parse, sequence_row
-from tpo.lab.studies.study import Study
+from tpo.lab.studies.method_specs import bandit_row, sequence_row
 from tpo.objectives.base import check_group_size
+from tpo.objectives.method_syntax import parse
 from tpo.options import COUNT, WHOLE, one_of, optional
 
 WITHOUT_SEEDS = ("mechanism", "talk")

@@ -6,8 +6,9 @@ and gives the same numbers. Every random draw comes from (seed, episode).
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -52,6 +53,15 @@ class TrainingProgress(NamedTuple):
     curves: Curves
     rate: float
     """Episodes per second since the start or the resumption, without compiling."""
+
+
+class Step(NamedTuple):
+    """What a step gave: the progress, a checkpoint if one is due, the curves if the run is finished."""
+
+    seconds: float
+    progress: TrainingProgress | None = None
+    saved: Snapshot | None = None
+    curves: Curves | None = None
 
 
 Watcher = Callable[[TrainingProgress], None]
@@ -104,15 +114,12 @@ def run(
     if saved:
         note_changes(cell.method.objective, saved.origin, here)
     training.restore(saved)
-    last_save = time.monotonic()
     try:
-        while training.episode < cell.budget.episodes:
-            training.advance()
-            if store and time.monotonic() - last_save >= pace.save_every:
-                store.save(cell.key, training.snapshot()._replace(origin=here))
-                last_save = time.monotonic()
-            if watch:
-                watch(TrainingProgress(training.episode, training.curves(), training.rate))
+        for step in training.steps(pace.save_every if store else math.inf):
+            if store and step.saved:
+                store.save(cell.key, step.saved._replace(origin=here))
+            if watch and step.progress:
+                watch(step.progress)
     except KeyboardInterrupt:
         if store and training.episode:
             store.save(cell.key, training.snapshot()._replace(origin=here))
@@ -173,6 +180,26 @@ class TrainingRun:
         """[seeds, episodes so far] of each measure."""
         self.parts = {name: [np.concatenate(x, axis=1)] for name, x in self.parts.items()}
         return {name: x[0] for name, x in self.parts.items()}
+
+    def steps(self, save_every: float, least: float = 0.0) -> Iterator[Step]:
+        """Advance to the end, a chunk at a time, or as many as take `least` seconds.
+
+        save_every: seconds between checkpoints, at least.
+        """
+        total, last_save = self.cell.budget.episodes, time.monotonic()
+        finished = False
+        while not finished:
+            began, saved = time.monotonic(), None
+            while self.episode < total:
+                self.advance()
+                if time.monotonic() - began >= least:
+                    break
+            finished, curves = self.episode == total, self.curves()
+            if not finished and time.monotonic() - last_save >= save_every:
+                saved, last_save = self.snapshot(), time.monotonic()
+            progress = TrainingProgress(self.episode, curves, self.rate)
+            seconds = time.monotonic() - began
+            yield Step(seconds, progress, saved, curves if finished else None)
 
     def advance(self) -> None:
         """Run the next chunk for every seed."""

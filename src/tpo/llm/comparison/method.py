@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter
 from collections.abc import Sequence
@@ -13,8 +12,8 @@ from tpo.checks import close_match
 from tpo.llm.objective_options import accepted_options, build_objective
 from tpo.llm.runs.recipe import Recipe, typed_option
 from tpo.objectives.labels import label
+from tpo.objectives.method_syntax import parse, written, written_value
 from tpo.storage.former_names import FORMER_OPTIONS, FORMER_VALUES, current_options
-from tpo.user_code import split_options
 
 RECIPE_OPTIONS = (
     "score",
@@ -38,7 +37,7 @@ class MethodSpec:
     @property
     def name(self) -> str:
         """As written on the command line; the same name in whatever order and spelling its options came."""
-        return ":".join([self.objective, *(f"{k}={option_text(v)}" for k, v in self.options)])
+        return written(self.objective, dict(self.options))
 
     @property
     def folder(self) -> str:
@@ -57,7 +56,7 @@ class MethodSpec:
     def label(self) -> str:
         """The name in reports."""
         return " ".join(
-            [label(self.objective), *(f"{k}={option_text(v)}" for k, v in self.options)]
+            [label(self.objective), *(f"{k}={written_value(v)}" for k, v in self.options)]
         )
 
     def with_option(self, name: str, value: Any) -> MethodSpec:
@@ -82,15 +81,7 @@ class MethodSpec:
 
 def method(text: str) -> MethodSpec:
     """`OBJECTIVE` or `OBJECTIVE:OPTION=VALUE:...`; a wrong name lists the valid ones."""
-    objective, *parts = split_options(text.strip())
-    options: dict[str, Any] = {}
-    for part in parts:
-        option, sign, value = part.partition("=")
-        if not sign or not value:
-            raise ValueError(f"method {text!r} holds {part!r}, expected OPTION=VALUE")
-        if option in options:
-            raise ValueError(f"method {text!r} holds {option} twice")
-        options[option] = parse_value(value)
+    objective, options = parse(text)
     return _checked_method(objective, current_options(options))
 
 
@@ -128,18 +119,3 @@ def _checked_method(objective: str, options: dict[str, Any]) -> MethodSpec:
     own = {k: v for k, v in values.items() if k in ("score", "eta") or k not in RECIPE_OPTIONS}
     build_objective(objective, own, 0.0, "write it as an option of the method")
     return MethodSpec(objective, tuple(sorted(values.items())))
-
-
-def parse_value(text: str) -> Any:
-    """A number, true or false, or text."""
-    for read in (json.loads, float):
-        try:
-            return read(text)
-        except ValueError:
-            continue
-    return text
-
-
-def option_text(value: Any) -> str:
-    """The text that `parse_value` reads as this value."""
-    return value if isinstance(value, str) else json.dumps(value)

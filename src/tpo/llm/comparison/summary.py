@@ -10,8 +10,9 @@ import numpy as np
 
 from tpo.llm.comparison.method import MethodSpec
 from tpo.llm.comparison.metrics import method_metrics, table_rows, verdicts
-from tpo.llm.comparison.plan import Plan, read_plan
+from tpo.llm.comparison.plan import COMPARISON, Plan, read_plan
 from tpo.llm.comparison.run_log import MEASURES, RunLog, RunLogs, curve
+from tpo.llm.comparison.single_run import read_single_run
 from tpo.llm.comparison.tuning_results import tuned_methods, tuning_runs, tuning_table
 from tpo.stats.intervals import interval, iqm, standard_error
 from tpo.storage import npz
@@ -60,8 +61,9 @@ def write_curves(plan: Plan) -> None:
 
 
 def summary(folder: str | Path) -> dict[str, Any]:
-    """The comparison in a folder as the report's schema has it, complete or not."""
-    plan = read_plan(Path(folder))
+    """The comparison or the single run in a folder as the report's schema has it, complete or not."""
+    alone = not (Path(folder) / COMPARISON.name).is_file()
+    plan = read_single_run(Path(folder)) if alone else read_plan(Path(folder))
     run_logs, tuning_logs = read_run_logs(plan), _read_tuning_logs(plan)
     metrics, tuning = method_metrics(run_logs), tuning_table(plan)
     reported = [log for logs in run_logs.values() for log in logs]
@@ -70,9 +72,9 @@ def summary(folder: str | Path) -> dict[str, Any]:
     failures = _failures([*untuned, *reported])
     results = [log.result for log in reported if log.result is not None]
     return {
-        "name": "llm-comparison",
+        "name": "llm-run" if alone else "llm-comparison",
         "title": f"{Path(plan.recipe.model).name} on {plan.recipe.task}",
-        "source": "tpo train --compare",
+        "source": "tpo train" if alone else "tpo train --compare",
         "about": _about(plan, tuning, failures, reported),
         "command": plan.command,
         "scale": "custom",
@@ -144,8 +146,9 @@ def _design(plan: Plan) -> Iterator[str]:
     methods = ", ".join(names) if len(names) <= MAX_NAMED else f"{len(names)} methods"
     if len(names) > 1:
         yield f"Which method learns {recipe.task} with the fewest rollouts, and which ends highest?"
+    shared = " with the same prompts and seeds" if len(names) * plan.seeds > 1 else ""
     yield (
-        f"{methods} with the same prompts and seeds, {rollouts:,} rollouts "
+        f"{methods}{shared}, {rollouts:,} rollouts "
         f"each: {recipe.batches} batches of {recipe.prompts} x {recipe.group_size}."
     )
     yield (

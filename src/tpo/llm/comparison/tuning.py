@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tpo.llm.comparison.method import MethodSpec, option_text, parse_value
+from tpo.llm.comparison.method import MethodSpec
+from tpo.objectives.method_syntax import parse_value, written_value
 from tpo.storage.former_names import FORMER_OPTIONS
 
 SEED_OFFSET = 10_000
@@ -59,7 +60,7 @@ class Tuning:
     @property
     def flags(self) -> str:
         """As the command line takes it."""
-        values = ",".join(map(option_text, self.values))
+        values = ",".join(map(written_value, self.values))
         flags = f"--tune {self.option}={values} --tune-seeds {self.seeds}"
         return flags + (f" --tune-batches {self.batches}" if self.batches else "")
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from tpo.lab import studies
-from tpo.lab.studies.method_specs import label
-from tpo.lab.studies.published import Published, published_numbers
-from tpo.lab.studies.study import Study
+from tpo import declarations
+from tpo.declarations.published import Published, published_numbers
+from tpo.declarations.study import Study
+from tpo.objectives.method_syntax import label
 from tpo.reports import comparisons
 from tpo.reports.evidence import planned
 from tpo.reports.labels import readable
@@ -30,9 +30,9 @@ def sections(
 ) -> list[Section]:
     """One per study, run or not; then the language models, with the numbers of the given comparisons."""
     known = {result.study.name: result for result in results}
-    check("notes on studies", notes, [*studies.list_studies(), LANGUAGE_MODELS])
-    names = [name for name in studies.list_studies() if name != "demo" or name in known]
-    found = [section(studies.get_study(name), known.get(name)) for name in names]
+    check("notes on studies", notes, [*declarations.list_studies(), LANGUAGE_MODELS])
+    names = [name for name in declarations.list_studies() if name != "demo" or name in known]
+    found = [section(declarations.get_study(name), known.get(name)) for name in names]
     found.append(_language_models(list(compared)))
     places = {one["name"]: f"{one['name']}.md" for one in found}
     return [_with_note(one, notes.get(one["name"], Note()), places) for one in found]
@@ -83,9 +83,7 @@ def section(study: Study, result: StudyResult | None) -> dict[str, Any]:
 def complete(study: Study, rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """The rows, and a row "not run" for every published number that is in none of them."""
     have = {_key(row) for row in rows}
-    known = [
-        (p, label(p.method, study.labels)) for p in published_numbers() if p.study == study.name
-    ]
+    known = [(p, label(p.method, study.labels)) for p in study.published]
     found = [dict(row) for row in rows]
     found += [row for row in (_missing(*one) for one in known) if _key(row) not in have]
     if study.ranked:

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tpo.lab.studies.manifest import Manifest
-from tpo.lab.studies.method_specs import label
-from tpo.lab.studies.study import ERROR, Scale, Study
+from tpo.declarations.manifest import Manifest
+from tpo.declarations.study import ERROR, Scale, Study
+from tpo.objectives.method_syntax import label
 from tpo.reports.html.elements import Html, element, joined
 from tpo.reports.load import CellResult, StudyResult, seeds_of, series_of
 from tpo.reports.notebook.table import ResultTable, flat_rows

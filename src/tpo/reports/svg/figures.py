@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from tpo.lab.studies.published import Published, published_numbers
-from tpo.lab.studies.study import Measure
+from tpo.declarations.published import Published
+from tpo.declarations.study import Measure
 from tpo.reports import exact_views
 from tpo.reports.labels import readable
 from tpo.reports.load import CellResult, StudyResult
@@ -56,7 +56,9 @@ def _published(result: StudyResult, cell: CellResult) -> list[Published]:
     """The published numbers of a cell; none for a smaller scale than the paper's."""
     if result.manifest.scale != "full":
         return []
-    return [p for p in published_numbers() if p.fits(result.study.name, cell.coords, cell.method)]
+    return [
+        p for p in result.study.published if p.fits(result.study.name, cell.coords, cell.method)
+    ]
 
 
 def _axis(measure: Measure, cells: Sequence[CellResult]) -> Axis:

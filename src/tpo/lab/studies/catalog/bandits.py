@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tpo.lab.studies.study import Measure, Scale, Study
+from tpo.declarations.study import Measure, Scale, Study
 from tpo.stats.verdicts import Claim
 
 IMAGES = {"data": "mnist", "hidden": (50, 50), "B": 100, "learning_rate": 1e-3, "test_every": 200}

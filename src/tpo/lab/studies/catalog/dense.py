@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tpo.lab.studies.study import Scale, Study
+from tpo.declarations.study import Scale, Study
 from tpo.stats.verdicts import Claim
 
 TRANSFORMER = {"width": 64, "layers": 2, "heads": 2, "learning_rate": 1e-3}

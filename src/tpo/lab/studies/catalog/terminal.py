@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from tpo.declarations.study import ERROR, Measure, Scale, Study
 from tpo.lab.studies.catalog.dense import HOW, TINY, TRANSFORMER
-from tpo.lab.studies.study import ERROR, Measure, Scale, Study
+from tpo.lab.studies.method_specs import fitting_objectives
 from tpo.stats.verdicts import Claim
 
 SPARSE = "Reverse copy, one reward for a fully correct answer. "
@@ -259,7 +260,7 @@ COMPARE = Study(
     "compare candidates take K rollouts per prompt, the others one; "
     "those made for several epochs take four. No objective was tuned for this task.",
     build="sequences",
-    methods=(),
+    methods=tuple(fitting_objectives()),
     settings={**SETTINGS, "H": 7},
     scales={
         "smoke": Scale(2, 4, TINY),

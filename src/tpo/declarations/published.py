@@ -40,15 +40,13 @@ class Published:
     def fits(self, study: str, coords: Mapping[str, Any], method: str) -> bool:
         """Is this number of that method, at that point of the study?"""
         here = {key: str(value) for key, value in coords.items()}
-        return (
-            (self.study, self.method) == (study, method) and dict(self.coords) == here
-        )  # fmt: skip
+        return (self.study, self.method) == (study, method) and dict(self.coords) == here
 
 
 @lru_cache(maxsize=1)
 def published_numbers() -> tuple[Published, ...]:
     """Every published number, from published.csv."""
-    text = (files("tpo.lab.studies") / "published.csv").read_text(encoding="utf-8")
+    text = (files("tpo.declarations") / "published.csv").read_text(encoding="utf-8")
     return tuple(
         Published(**{**row, "coords": _coords(row["coords"])})  # type: ignore[arg-type]
         for row in csv.DictReader(text.splitlines())

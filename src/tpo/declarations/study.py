@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field
 from itertools import product
 from typing import Any
 
+from tpo.declarations.published import Published
 from tpo.stats.verdicts import Claim
 from tpo.storage.shapes import check_fields
 
@@ -58,7 +59,7 @@ class Study:
     measures: the table and the verdicts use the first. series: axes drawn as curves of one panel.
     sweep: an axis against which the end of the curves is drawn as well. view: how results become panels,
     "curves" by default. labels: other names of methods. ranked: sort the table by error, lowest first.
-    extra: not part of `tpo run all`.
+    extra: not part of `tpo run all`. published: the numbers that were published for it.
     """
 
     name: str
@@ -81,6 +82,7 @@ class Study:
     labels: Mapping[str, str] = field(default_factory=dict)
     ranked: bool = False
     extra: bool = False
+    published: tuple[Published, ...] = ()
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -106,6 +108,7 @@ class Study:
         found = _with_tuples(plain)
         found["measures"] = tuple(Measure(**one) for one in plain["measures"])
         found["claims"] = tuple(Claim(**_with_tuples(one)) for one in plain["claims"])
+        found["published"] = tuple(Published(**one) for one in plain.get("published", ()))
         found["scales"] = {name: _scale(one) for name, one in plain["scales"].items()}
         found["grid"] = _with_tuples(plain["grid"])
         return Study(**found)

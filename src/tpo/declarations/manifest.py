@@ -45,7 +45,7 @@ class Manifest:
     parts: tuple[PlannedCell, ...]
     provenance: Mapping[str, Any] = field(default_factory=dict)
     study: Mapping[str, Any] | None = None
-    """The declaration of a study that is not the library's own, so that a report needs no other file."""
+    """The study's declaration, so that a report needs no other file; None in stores of earlier versions."""
 
     def joined(self, earlier: Manifest | None) -> Manifest:
         """This manifest, with the cells of an earlier run that it does not plan itself."""

@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tpo.lab import studies
-from tpo.lab.studies import manifest
+from tpo.declarations import declared, manifest
 from tpo.storage.store import Store
 
 
@@ -67,4 +66,4 @@ def test_a_manifest_of_another_form_is_named_and_kept(tmp_path, content):
 
 def test_a_declared_study_of_another_form_is_named():
     with pytest.raises(ValueError, match="studies/own.json declares a study that this tpo cannot"):
-        studies.declared(manifest.Manifest("own", "smoke", 1, 1, "", {}, (), study={"grid": {}}))
+        declared(manifest.Manifest("own", "smoke", 1, 1, "", {}, (), study={"grid": {}}))
