@@ -101,22 +101,37 @@ def test_kl_inside_the_reward_is_the_gradient_of_the_regularised_objective() -> 
     np.testing.assert_allclose(mean, expected, atol=1e-8)
 
 
-@pytest.mark.parametrize("K", [2, 4, 7])
-@pytest.mark.parametrize("p", [1e-7, 0.2, 0.9])
-def test_weight_of_a_prompt_under_grpo(K: int, p: float) -> None:
-    """E[sqrt(k(K - k))]/(K p(1 - p)), enumerated over k; sqrt(K - 1) as p goes to 0."""
-    objective = tpo.objective("grpo", beta=0.0)
-    found = expected = 0.0
+def weight_of_a_prompt(name: str, K: int, p: float, **options: Any) -> float:
+    """The weight on ∇p of the mean update from groups of K scores of 0 and 1, enumerated over the successes k."""
+    objective = tpo.objective(name, **options)
+    found = 0.0
     for k in range(K + 1):
-        chance = comb(K, k) * p**k * (1 - p) ** (K - k)
         right = np.arange(K) < k
         groups = tpo.Groups(log_probs_old=np.zeros((1, K, 1)), scores=right.astype(float)[None])
         c = objective.coefficients(groups.log_probs_old, objective.prepare(groups))[0, :, 0]
-        found -= chance * (c @ np.where(right, 1 / p, -1 / (1 - p)))
-        expected += chance * np.sqrt(k * (K - k)) / K / (p * (1 - p))
-    np.testing.assert_allclose(found, expected)
+        chance = comb(K, k) * p**k * (1 - p) ** (K - k)
+        found -= chance * float(c @ np.where(right, 1 / p, -1 / (1 - p)))
+    return found
+
+
+@pytest.mark.parametrize("K", [2, 4, 7])
+@pytest.mark.parametrize("p", [1e-7, 0.2, 0.9])
+def test_weight_of_a_prompt_under_grpo(K: int, p: float) -> None:
+    """E[sqrt(k(K - k))]/(K p(1 - p)); sqrt(K - 1) as p goes to 0."""
+    k = np.arange(K + 1)
+    chance = np.array([comb(K, j) for j in k]) * p**k * (1 - p) ** (K - k)
+    found = weight_of_a_prompt("grpo", K, p, beta=0.0)
+    np.testing.assert_allclose(found, chance @ np.sqrt(k * (K - k)) / K / (p * (1 - p)))
     if p < 1e-6:
         np.testing.assert_allclose(found, np.sqrt(K - 1), rtol=1e-5)
+
+
+@pytest.mark.parametrize("K", [2, 4, 7])
+@pytest.mark.parametrize("p", [1e-7, 0.2, 0.9])
+def test_weight_of_a_prompt_under_maxrl(K: int, p: float) -> None:
+    """(1 - (1 - p)^(K - 1))/p, up to the 1e-6 that MaxRL adds to the mean; K - 1 as p goes to 0."""
+    expected = (1 - (1 - p) ** (K - 1)) / p
+    np.testing.assert_allclose(weight_of_a_prompt("maxrl", K, p), expected, rtol=2e-5)
 
 
 def stop_gradient(name: str, stop: float = 0.3, longest: int = 5, **options: Any) -> np.ndarray:
