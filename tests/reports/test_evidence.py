@@ -116,6 +116,16 @@ def test_what_is_not_finished_is_left_out(tmp_path, capsys):
     assert [cell.method for cell in result.cells if cell.done] == ["pg"]
 
 
+def test_the_evidence_declares_a_study_that_is_not_the_librarys(kept, tmp_path):
+    (result,) = [r for r in evidence.read(kept) if r.study.name == "tabular_single"]
+    asked = replace(result.manifest, command="tpo run mine.py:STUDY")
+    mine = replace(result, study=replace(result.study, name="mine"), manifest=asked)
+    evidence.write(tmp_path, [mine])
+    (again,) = gather([tmp_path])
+    assert (again.study, len(again.cells)) == (mine.study, len(mine.cells))
+    assert command_of(again) == "tpo run mine.py:STUDY"
+
+
 def test_a_claim_about_every_setting_waits_for_all_of_them(tmp_path):
     folder = tmp_path / "evidence"
     evidence.write(folder, gather([tabular(tmp_path / "a", 4, ("tpo", "pg"))]))

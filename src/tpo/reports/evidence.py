@@ -49,7 +49,7 @@ def text(result: StudyResult) -> str:
     index = {key: i for i, key in enumerate(origins)}
     head: dict[str, Any] = {"format": FORMAT, "study": result.study.name}
     if result.study.name not in declarations.list_studies():
-        head["declaration"] = result.study.to_json()
+        head |= {"declaration": result.study.to_json(), "command": result.manifest.command}
     head |= {name: getattr(result.manifest, name) for name in ASKED}
     head["origins"] = list(origins.values())
     lines = [
@@ -151,7 +151,11 @@ def _manifest(found: Mapping[str, Any], cells: Sequence[CellResult]) -> Manifest
     asked = {name: found[name] for name in ASKED}
     listed = tuple(PlannedCell(cell.key, cell.coords, cell.method, cell.label) for cell in cells)
     return Manifest(
-        name=found["study"], command="", parts=listed, provenance=found["origins"][0], **asked
+        name=found["study"],
+        command=found.get("command", ""),
+        parts=listed,
+        provenance=found["origins"][0],
+        **asked,
     )
 
 
