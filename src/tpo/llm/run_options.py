@@ -13,6 +13,7 @@ private       model cards do not show it
 from __future__ import annotations
 
 from dataclasses import MISSING, dataclass
+from functools import partial
 from typing import Any
 
 from tpo.llm.rewards.scorers import EXTRACT
@@ -39,6 +40,10 @@ MICRO_BATCH = Kind(
     lambda v: None if v in (None, "auto") else COUNT.read(v),
     symbol="MICRO_BATCH",
 )
+ISOLATE = one_of("auto", "bwrap", "none")
+SCORE = optional(one_of(*SCORES))
+per_method = partial(option, per_method=True)
+aside = partial(option, may_change=True, private=True)
 
 
 @dataclass(frozen=True)
@@ -63,25 +68,14 @@ class ObjectiveOptions:
         "tpo", NAME, "a name of tpo.list_objectives(), without a critic, or FILE.py:CLASS"
     )
     objective_options: dict[str, Any] = option(dict, TABLE, "options of the objective")
-    score: str | None = option(
-        None,
-        optional(one_of(*SCORES)),
-        "sequence score: sum, mean, ratio, mean_ratio",
-        unset="ratio for tpo",
-        per_method=True,
+    score: str | None = per_method(
+        None, SCORE, "sequence score: sum, mean, ratio, mean_ratio", unset="ratio for tpo"
     )
-    eta: float | None = option(
-        None,
-        optional(POSITIVE),
-        "temperature of the target",
-        unset="the objective's own",
-        per_method=True,
+    eta: float | None = per_method(
+        None, optional(POSITIVE), "temperature of the target", unset="the objective's own"
     )
-    skip_zero_gradient: bool = option(
-        True,
-        BOOL,
-        "skip zero-gradient steps; otherwise Adam's momentum moves the policy there",
-        per_method=True,
+    skip_zero_gradient: bool = per_method(
+        True, BOOL, "skip zero-gradient steps; otherwise Adam's momentum moves the policy there"
     )
 
 
@@ -90,10 +84,7 @@ class GroupOptions:
     """Which completions are in a group; of `tpo train` and TRL's config."""
 
     drop_truncated: bool = option(
-        False,
-        BOOL,
-        "leave truncated completions out of their group",
-        trl="drop_truncated_completions",
+        False, BOOL, "leave truncated completions out of groups", trl="drop_truncated_completions"
     )
 
 
@@ -119,9 +110,7 @@ class TrainerOptions:
         unset="no limit",
     )
     fast_sampling: bool = option(
-        True,
-        BOOL,
-        "sample with tpo.llm.sampling, which keeps a second copy of the weights, where it supports the model",
+        True, BOOL, "sample with tpo.llm.sampling, with a second copy of the weights, where it can"
     )
     shared_prompts: bool = option(
         True, BOOL, "read a prompt once per group, where a micro-batch holds whole groups"
@@ -134,41 +123,30 @@ class TrainerOptions:
         unset="TRL's own",
     )
     weight_dithering: bool = option(
-        True,
-        BOOL,
-        "under bf16, random low bits for the float32 weights, so that small updates act as in float32",
+        True, BOOL, "under bf16, random low bits, so that small updates act as in float32"
     )
     disable_dropout: bool = option(True, BOOL, "switch dropout off")
 
 
 @dataclass(frozen=True)
 class TrainingOptions:
-    """Training of `tpo train`; `trl` is TRL's name."""
+    """Training; of `tpo train` alone."""
 
-    learning_rate: float = option(
-        1e-5, POSITIVE, "learning rate of AdamW", trl="learning_rate", per_method=True
+    learning_rate: float = per_method(1e-5, POSITIVE, "rate of AdamW", trl="learning_rate")
+    max_grad_norm: float = per_method(
+        1.0, NONNEGATIVE, "gradient-norm clip; 0 disables", trl="max_grad_norm"
     )
-    max_grad_norm: float = option(
-        1.0, NONNEGATIVE, "gradient-norm clip; 0 disables", trl="max_grad_norm", per_method=True
-    )
-    beta: float = option(
-        0.0, NONNEGATIVE, "strength of the KL to the initial model", trl="beta", per_method=True
+    beta: float = per_method(
+        0.0, NONNEGATIVE, "strength of the KL to the initial model", trl="beta"
     )
     prompts: int = option(16, COUNT, "prompts per rollout batch", small=4)
     group_size: int = option(16, COUNT, "completions per prompt, K", trl="num_generations", small=8)
-    epochs: int = option(
-        1,
-        COUNT,
-        "epochs per rollout batch, TRL's num_iterations",
-        trl="num_iterations",
-        per_method=True,
+    epochs: int = per_method(
+        1, COUNT, "epochs per rollout batch, TRL's num_iterations", trl="num_iterations"
     )
     steps: int = option(100, COUNT, "optimiser steps", trl="max_steps")
     batches: int = option(
-        0,
-        WHOLE,
-        "rollout batches, instead of --steps; --eval-every and --save-every count them too",
-        unset="",
+        0, WHOLE, "rollout batches, which --eval-every and --save-every then count", unset="--steps"
     )
     micro_batch: int | None = option(
         None,
@@ -178,7 +156,7 @@ class TrainingOptions:
         unset="auto",
     )
     max_tokens: int = option(
-        256, COUNT, "most tokens of a completion", trl="max_completion_length", small=64
+        256, COUNT, "tokens of a completion", trl="max_completion_length", small=64
     )
     temperature: float = option(1.0, POSITIVE, "temperature of sampling", trl="temperature")
     lora: int = option(0, WHOLE, "rank of LoRA; 0 trains all weights")
@@ -213,11 +191,7 @@ class PromptOptions:
         "tag", one_of(*EXTRACT), "how a gym answer is found: tag, number or text", tasks=("gym",)
     )
     threshold: float | None = option(
-        None,
-        optional(FINITE),
-        "a score above it counts 1, any other 0",
-        unset="partial scores are kept",
-        tasks=("gym", "jsonl"),
+        None, optional(FINITE), "a score above it counts 1, any other 0", tasks=("gym", "jsonl")
     )
     size: int = option(2000, COUNT, "prompts of a gym task or a toy", tasks=("gym", "toy"))
     held_out: int = option(100, COUNT, "prompts kept for evaluation")
@@ -225,30 +199,18 @@ class PromptOptions:
 
 @dataclass(frozen=True)
 class SandboxOptions:
-    """What the processes that score may use; limits hold for each of them."""
+    """What each process that scores may use."""
 
-    isolate: str = option(
+    isolate: str = aside(
         "auto",
-        one_of("auto", "bwrap", "none"),
-        "isolation of scorers: bwrap (no network, read-only files, private /tmp), none, or auto (bwrap for gym "
-        "tasks alone, where it works)",
-        may_change=True,
-        private=True,
+        ISOLATE,
+        "bwrap (no network, read-only files, private /tmp), none, or auto: bwrap for gym tasks, if it works",
     )
-    scorer_memory: float = option(
-        4.0,
-        POSITIVE,
-        "GiB for a process that scores, beyond what it uses before it loads the scorer",
-        may_change=True,
-        private=True,
+    scorer_memory: float = aside(
+        4.0, POSITIVE, "GiB beyond what it uses before it loads the scorer"
     )
-    scorer_cpu: float | None = option(
-        None,
-        optional(POSITIVE),
-        "CPU seconds for the score of one completion",
-        unset="4 x timeout",
-        may_change=True,
-        private=True,
+    scorer_cpu: float | None = aside(
+        None, optional(POSITIVE), "CPU seconds for one completion", unset="4 x timeout"
     )
 
 
@@ -256,32 +218,22 @@ class SandboxOptions:
 class ScoringOptions(SandboxOptions):
     """How completions are scored."""
 
-    timeout: float = option(
-        10.0, POSITIVE, "seconds for the score of one completion", may_change=True
-    )
-    scorers: int = option(
-        2, COUNT, "processes that score completions", may_change=True, private=True
-    )
+    timeout: float = option(10.0, POSITIVE, "seconds for one completion", may_change=True)
+    scorers: int = aside(2, COUNT, "processes that score completions")
 
 
 @dataclass(frozen=True)
 class OutputOptions:
     """Evaluation, and what is kept and shown."""
 
-    out: str = option("tpo-output", NAME, "folder of the run", may_change=True, private=True)
+    out: str = aside("tpo-output", NAME, "folder of the run")
     eval_every: int = option(0, WHOLE, "steps between evaluations", unset="before and after only")
     eval_samples: int = option(8, COUNT, "completions per held-out prompt for pass@k")
     eval_kl: bool = option(False, BOOL, "measure the final KL from the initial model")
     save_every: int = option(50, WHOLE, "steps between checkpoints; 0 keeps none", may_change=True)
-    discard_model: bool = option(
-        False, BOOL, "keep logs and results only, not the weights", may_change=True, private=True
-    )
-    report_to: str = option(
-        "none", NAME, "tensorboard, wandb or trackio", may_change=True, private=True
-    )
-    samples: int = option(
-        0, WHOLE, "completions to show with every step", may_change=True, private=True
-    )
+    discard_model: bool = aside(False, BOOL, "keep logs and results only, not the weights")
+    report_to: str = aside("none", NAME, "tensorboard, wandb or trackio")
+    samples: int = aside(0, WHOLE, "completions to show with every step")
 
 
 TRL = (ObjectiveOptions, GroupOptions, LogOptions, TrainerOptions)
