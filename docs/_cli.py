@@ -1,15 +1,23 @@
-"""The page of commands, made from the command line's own parser."""
+"""The page of commands, made from the parser of the command line; tables of options, from their fields."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import Field
+from typing import Any
 
 from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
 from tpo.cli import parser
+from tpo.cli.flags.fields import flag
+from tpo.llm.comparison.options import ComparisonOptions
+from tpo.llm.run_options import TRL, VERL
+from tpo.llm.runs.recipe import Recipe
+from tpo.llm.trl.field_types import trl_name
+from tpo.options import declared, default_text, sections
 
 WIDTH = 84
 
@@ -67,6 +75,49 @@ def option(formatter: argparse.HelpFormatter, action: argparse.Action) -> nodes.
     )
 
 
+Rows = list[tuple[str, str, str]]
+
+
+class Options(SphinxDirective):
+    """`{options} trl`: a table of the options of `tpo train`, of TRL's config, or of verl's section."""
+
+    required_arguments = 1
+
+    def run(self) -> list[nodes.Node]:
+        return [part for title, rows in tables(self.arguments[0]) for part in _table(title, rows)]
+
+
+def tables(name: str) -> list[tuple[str, Rows]]:
+    """Titles, and rows: an option as one writes it, its default, what it means."""
+    if name == "trl":
+        return [("", [row(trl_name(f), f) for c in TRL for f in declared(c).values()])]
+    if name == "verl":
+        options = [f for c in VERL for f in declared(c).values()]
+        return [("", [row(f"+trainer.v1.tpo.{f.name}", f) for f in options])]
+    listed = [*sections(Recipe), *sections(ComparisonOptions)]
+    return [(title, [row(flag(f.name), f) for f in options]) for title, options in listed]
+
+
+def row(written: str, of: Field[Any]) -> tuple[str, str, str]:
+    """One option."""
+    return written, default_text(of), of.metadata["help"]
+
+
+def _table(title: str, rows: Rows) -> Iterator[nodes.Node]:
+    if title:
+        yield nodes.rubric(text=title)
+    group = nodes.tgroup("", *(nodes.colspec(colwidth=w) for w in (30, 20, 50)), cols=3)
+    group += nodes.thead("", _row(map(nodes.Text, ("option", "default", "meaning"))))
+    body = [(nodes.literal(text=a), nodes.Text(b), nodes.Text(c)) for a, b, c in rows]
+    group += nodes.tbody("", *map(_row, body))
+    yield nodes.table("", group)
+
+
+def _row(cells: Iterable[nodes.Node]) -> nodes.row:
+    return nodes.row("", *(nodes.entry("", nodes.paragraph("", "", cell)) for cell in cells))
+
+
 def setup(app: Sphinx) -> dict[str, bool]:
     app.add_directive("commands", Commands)
+    app.add_directive("options", Options)
     return {"parallel_read_safe": True}

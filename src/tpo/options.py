@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterable
-from dataclasses import MISSING, dataclass, field, fields, replace
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass, replace
 from typing import Any
 
 from tpo.checks import close_match
@@ -163,7 +164,10 @@ TABLE = Kind(
 
 
 def option(default: Any, kind: Kind, about: str = "", **more: Any) -> Any:
-    """A dataclass field of that kind; MISSING for a field without a default, `dict` for an empty table."""
+    """A dataclass field of that kind; MISSING for a field without a default, `dict` for an empty table.
+
+    `more` is what else holds for it. `unset` says what the default does, where its value does not.
+    """
     metadata = {"kind": kind, "help": about, **more}
     if callable(default):
         return field(default_factory=default, metadata=metadata)
@@ -172,11 +176,51 @@ def option(default: Any, kind: Kind, about: str = "", **more: Any) -> Any:
 
 def check(made: Any, prefix: str = "") -> None:
     """Raise unless every option of a dataclass accepts its value; `prefix` begins the message."""
-    for f in fields(made):
-        if "kind" in f.metadata:
-            f.metadata["kind"].check(prefix + f.name, getattr(made, f.name))
+    for name, kind in kinds(made).items():
+        kind.check(prefix + name, getattr(made, name))
+
+
+def declared(made: Any) -> dict[str, Field[Any]]:
+    """The options of a dataclass, or of an instance, by name: fields with a kind, a help text and a default."""
+    return {f.name: f for f in fields(made) if "kind" in f.metadata}
+
+
+def sections(made: type) -> Iterator[tuple[str, list[Field[Any]]]]:
+    """The options of a dataclass by the class that declares them, whose docstring begins with a title."""
+    seen: set[str] = set()
+    for one in reversed(made.__mro__):
+        own = [f for k, f in declared(one).items() if k not in seen] if is_dataclass(one) else []
+        if own:
+            yield re.split(r"[;.]", one.__doc__ or "")[0], own
+        seen.update(f.name for f in own)
+
+
+def with_mark(made: Any, mark: str) -> tuple[str, ...]:
+    """The options that were declared with a mark, such as `per_method=True`."""
+    return tuple(name for name, f in declared(made).items() if f.metadata.get(mark))
+
+
+def values_of(made: Any, options: type) -> dict[str, Any]:
+    """The values that `made` has for the options of another class."""
+    return {name: getattr(made, name) for name in declared(options)}
+
+
+def default_text(f: Field[Any]) -> str:
+    """The default of an option as help texts and tables write it; "" if there is none."""
+    if "unset" in f.metadata:
+        return str(f.metadata["unset"])
+    if f.default is MISSING or f.default is None:
+        return ""
+    text = f"{f.default:g}" if isinstance(f.default, float) else str(f.default)
+    return text.replace("e-0", "e-")
+
+
+def help_text(f: Field[Any]) -> str:
+    """What an option means, and its default."""
+    default = "" if f.default is False else default_text(f)
+    return f"{f.metadata['help']} ({default})" if default else str(f.metadata["help"])
 
 
 def kinds(made: Any) -> dict[str, Kind]:
     """The options of a dataclass, or of an instance, by name."""
-    return {f.name: f.metadata["kind"] for f in fields(made) if "kind" in f.metadata}
+    return {name: f.metadata["kind"] for name, f in declared(made).items()}

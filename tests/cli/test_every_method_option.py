@@ -72,7 +72,7 @@ NUMBER = ["[1]", "{a: 1}", "x", "", ".nan", ".inf", "-.inf", "1e999", "true", "-
 ANY_NUMBER = {"threshold"}
 TEXTS = {"model", "task", "objective", "out", "scorer", "hint", "report_to", "score", "extract"}
 TABLES = {"objective_options", "task_options", "trl"}
-OPTIONAL = {"score", "eta", "micro_batch", "scorer", "hint", "threshold"}
+OPTIONAL = {"score", "eta", "micro_batch", "scorer", "hint", "threshold", "scorer_cpu"}
 """An empty value of these is their default."""
 
 

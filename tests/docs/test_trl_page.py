@@ -38,11 +38,6 @@ def names(cell: str) -> list[str]:
     return re.findall(r"`(\w+)(?:=.*?)?`", cell)
 
 
-def test_the_table_of_new_options_is_complete() -> None:
-    listed = [name for row in table("New options") for name in names(row[0])]
-    assert sorted(listed) == sorted(OWN.keys() - OF_TRL.keys())
-
-
 def test_the_table_of_defaults_has_every_default_that_differs() -> None:
     listed = {name for row in table("Defaults") for cell in row for name in names(cell)}
     assert {name for name in OF_TRL if OWN[name] != OF_TRL[name]} <= listed

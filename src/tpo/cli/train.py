@@ -11,9 +11,10 @@ from typing import Any
 
 from tpo import reports
 from tpo.cli.doctor import PARTS, installed
-from tpo.cli.train_options import COMPARISON, add_options
+from tpo.cli.train_options import add_options
 from tpo.cli.train_summary import failures, summary_lines
-from tpo.options import COUNT
+from tpo.llm.comparison.options import ComparisonOptions
+from tpo.options import kinds
 
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -53,16 +54,16 @@ def _requested(args: argparse.Namespace) -> tuple[dict[str, Any], dict[str, Any]
     from tpo.cli.flags.yaml_file import read_yaml
     from tpo.llm.runs.recipe import KINDS, refuse_unknown, with_current_names
 
-    known = {*KINDS, *COMPARISON}
+    of_comparison = kinds(ComparisonOptions)
     options = with_current_names(read_yaml(args.config)) if args.config else {}
-    refuse_unknown(options, COMPARISON)
-    options |= {k: v for k, v in vars(args).items() if k in known}
-    for name in ("batches", "tune_batches"):
-        if options.get(name) == 0 and name in vars(args):
-            raise ValueError(f"{name} is 0, expected at least 1")
-    comparison = {k: options.pop(k) for k in COMPARISON if k in options}
-    numbers = {k: v for k, v in comparison.items() if COMPARISON[k].kind is COUNT}
-    return options, comparison | {k: COUNT.value(k, v) for k, v in numbers.items()}
+    refuse_unknown(options, of_comparison)
+    options |= {k: v for k, v in vars(args).items() if k in {*KINDS, *of_comparison}}
+    if vars(args).get("batches") == 0:
+        raise ValueError("batches is 0, expected at least 1")
+    comparison = {
+        k: kind.value(k, options.pop(k)) for k, kind in of_comparison.items() if k in options
+    }
+    return options, {k: v for k, v in comparison.items() if v is not None}
 
 
 Work = tuple[Callable[[], tuple[list[str], int]], Callable[[], str]]
@@ -106,7 +107,7 @@ def _check_inputs(recipe: Any) -> None:
     from tpo.llm.runs.launch import is_main
 
     if is_main():
-        tasks.check(recipe.task, recipe.task_options, **recipe.of_task)
+        tasks.check(recipe.task, **recipe.of_task)
         recipe.sandbox.check()
         if installed("huggingface_hub"):
             models.check(recipe.model)

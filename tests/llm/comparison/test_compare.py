@@ -48,7 +48,7 @@ def test_a_method_has_one_name_however_it_is_spelled() -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("tpo,grpo:etaa=1", "objective 'grpo' has no option 'etaa'.*Options: learning_rate, epochs, beta, max_grad_norm, skip_zero_gradient, kl_correction, clip"),
+        ("tpo,grpo:etaa=1", "objective 'grpo' has no option 'etaa'.*Options: skip_zero_gradient, learning_rate, max_grad_norm, beta, epochs, kl_correction, clip"),
         ("tpo,grpo:eta=1", "objective 'grpo' has no option 'eta'"),
         ("tpo,tppo", "unknown objective 'tppo'. Did you mean 'tpo'"),
         ("tpo:eta,grpo", "method 'tpo:eta' holds 'eta', expected option=value"),

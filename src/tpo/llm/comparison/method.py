@@ -13,17 +13,10 @@ from tpo.llm.objective_options import accepted_options, build_objective
 from tpo.llm.runs.recipe import Recipe, typed_option
 from tpo.objectives.labels import label
 from tpo.objectives.method_syntax import parse, written, written_value
+from tpo.options import with_mark
 from tpo.storage.former_names import FORMER_OPTIONS, FORMER_VALUES, current_options
 
-RECIPE_OPTIONS = (
-    "score",
-    "eta",
-    "learning_rate",
-    "epochs",
-    "beta",
-    "max_grad_norm",
-    "skip_zero_gradient",
-)
+RECIPE_OPTIONS = with_mark(Recipe, "per_method")
 """Options of a recipe that a method may set; all others are the same for every method of a comparison."""
 
 

@@ -7,13 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from tpo.llm.comparison.method import MethodSpec
+from tpo.llm.comparison.options import ComparisonOptions
 from tpo.objectives.method_syntax import parse_value, written_value
 from tpo.storage.former_names import FORMER_OPTIONS
 
 SEED_OFFSET = 10_000
 """A tuning seed is a reported seed plus this."""
-DEFAULT_SEEDS = 2
-"""Tuning seeds. A value chosen by one seed alone made other seeds collapse."""
 
 
 @dataclass(frozen=True)
@@ -22,7 +21,7 @@ class Tuning:
 
     option: str
     values: tuple[Any, ...]
-    seeds: int = DEFAULT_SEEDS
+    seeds: int = ComparisonOptions.tune_seeds
     batches: int = 0
 
     def __post_init__(self) -> None:
@@ -74,7 +73,10 @@ def read_tuning(options: Mapping[str, Any]) -> Tuning | None:
         return None
     name, values = _option_and_values(options["tune"])
     option = FORMER_OPTIONS.get(name, name)
-    seeds, batches = options.get("tune_seeds", DEFAULT_SEEDS), options.get("tune_batches", 0)
+    seeds, batches = (
+        options.get("tune_seeds", ComparisonOptions.tune_seeds),
+        options.get("tune_batches", 0),
+    )
     return Tuning(option, tuple(values), seeds, batches)
 
 

@@ -12,23 +12,16 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tpo.options import POSITIVE, check, one_of, option, optional
+from tpo.llm.run_options import SandboxOptions
+from tpo.options import check
 
-ISOLATE = one_of("auto", "bwrap", "none")
 HIDDEN = ("/tmp", "/var/tmp", "/run", "/var/run")
 """Empty folders in isolation, beside Python's own temporary folder; sockets of services are in /run."""
 
 
 @dataclass(frozen=True)
-class Sandbox:
+class Sandbox(SandboxOptions):
     """Limits of a scoring worker; `scorer_memory` and `scorer_cpu` hold for each of its processes."""
-
-    isolate: str = option("auto", ISOLATE)
-    """bwrap: no network, read-only files, private /tmp. auto: so for reasoning-gym, where bubblewrap works"""
-    scorer_memory: float = option(4.0, POSITIVE)
-    """GiB beyond what the worker uses before it loads the scorer"""
-    scorer_cpu: float | None = option(None, optional(POSITIVE))
-    """seconds of CPU time per completion; None is four times the time limit"""
 
     def __post_init__(self) -> None:
         check(self)

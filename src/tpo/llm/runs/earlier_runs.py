@@ -3,16 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields
 from typing import Any
 
 from tpo.llm.runs.recipe import Recipe, with_current_names
-
-MAY_CHANGE = (
-    "out", "samples", "report_to", "scorers", "timeout", "save_every", "discard_model",
-    "isolate", "scorer_memory", "scorer_cpu",
-)  # fmt: skip
-"""Options whose value a resume may change."""
+from tpo.options import declared, with_mark
 
 
 def recorded_options(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -28,6 +22,6 @@ def changed_options(before: Mapping[str, Any], requested: Mapping[str, Any]) -> 
 
     An option that the run did not record had its default, or the value that `recorded_options` gives.
     """
-    defaults = {f.name: f.default for f in fields(Recipe)}
-    earlier = {**defaults, **recorded_options(before)}
-    return [k for k in requested if requested[k] != earlier[k] and k not in MAY_CHANGE]
+    earlier = {k: f.default for k, f in declared(Recipe).items()} | recorded_options(before)
+    may_change = with_mark(Recipe, "may_change")
+    return [k for k in requested if requested[k] != earlier[k] and k not in may_change]

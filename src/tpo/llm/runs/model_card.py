@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from tpo.llm.rewards.sandbox import Sandbox
 from tpo.llm.runs.recipe import Recipe
-from tpo.options import kinds
+from tpo.options import with_mark
 
 HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+")
 MARKUP = re.compile(r"[\\`*_\[\]<>|&~$]")
@@ -54,9 +53,7 @@ def code(text: Any) -> str:
 
 def _options(recipe: Recipe) -> dict[str, Any]:
     """The options that are set and tell readers something; folders of this machine do not."""
-    hidden = (
-        "out", "model", "report_to", "samples", "scorers", "cpu", "discard_model", *kinds(Sandbox),
-    )  # fmt: skip
+    hidden = with_mark(recipe, "private")
     options = recipe.to_dict().items()
     shown = {k: v for k, v in options if k not in hidden and v not in (None, {}, "")}
     return shown | {"task": _name(recipe.task)}

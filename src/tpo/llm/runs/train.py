@@ -205,7 +205,7 @@ def prepare_training(recipe: Recipe, base: Path) -> TrainingSetup:
 
 def load_task(recipe: Recipe) -> TextTask:
     """The recipe's task."""
-    return task(recipe.task, recipe.task_options, **recipe.of_task)
+    return task(recipe.task, **recipe.of_task)
 
 
 def _for_tokenizer(tokenizer: Any, text_task: TextTask) -> TextTask:

@@ -10,9 +10,12 @@ from typing import Any
 import torch
 
 from tpo.checks import close_match
+from tpo.llm.run_options import TRL
 from tpo.llm.runs.launch import processes
 from tpo.llm.runs.recipe import Recipe
 from tpo.llm.trl.config import TargetPolicyConfig
+from tpo.llm.trl.field_types import trl_name
+from tpo.options import declared
 
 LOGGERS = {
     "tensorboard": ("tensorboard", "tensorboardX"),
@@ -37,31 +40,18 @@ def trl_config(recipe: Recipe) -> TargetPolicyConfig:
 
 
 def _from_recipe(recipe: Recipe) -> dict[str, Any]:
+    ours = {name for options in TRL if isinstance(recipe, options) for name in declared(options)}
+    options = declared(recipe).items()
     return {
+        **{trl_name(f): getattr(recipe, k) for k, f in options if k in ours or "trl" in f.metadata},
         "output_dir": str(recipe.checkpoints),
-        "objective": recipe.objective,
-        "objective_options": recipe.objective_options or None,
-        "score": recipe.score,
-        "eta": recipe.eta,
-        "learning_rate": recipe.learning_rate,
         "lr_scheduler_type": "constant_with_warmup",  # of 0 steps, unless trl holds warmup_steps
-        "beta": recipe.beta,
-        "max_grad_norm": recipe.max_grad_norm,
-        "skip_zero_gradient": recipe.skip_zero_gradient,
-        "max_steps": recipe.steps,
-        "num_generations": recipe.group_size,
-        "num_iterations": recipe.epochs,
-        "max_completion_length": recipe.max_tokens,
-        "temperature": recipe.temperature,
-        "drop_truncated_completions": recipe.drop_truncated,
-        "seed": recipe.seed,
         "save_strategy": "steps" if recipe.save_every else "no",
         "save_steps": recipe.in_steps(recipe.save_every) or 1,
         "save_total_limit": 2,
         "logging_steps": 1,
         "report_to": recipe.report_to.split(","),
         "disable_tqdm": True,
-        "use_vllm": recipe.vllm,
     }
 
 

@@ -18,12 +18,11 @@ from tpo.llm.tasks.jsonl import check_scorer, checked_rows, jsonl_task
 from tpo.llm.tasks.options import TaskOptions
 from tpo.llm.tasks.text_task import TextTask
 from tpo.llm.tasks.toys import questions, toy_task
+from tpo.options import declared
 
 OPTIONS = {
-    "gsm8k": ("hint",),
-    "gym": ("task_options", "hint", "extract", "threshold", "size"),
-    "toy": ("task_options", "size"),
-    "jsonl": ("scorer", "hint", "threshold"),
+    kind: tuple(k for k, f in declared(TaskOptions).items() if kind in f.metadata.get("tasks", ()))
+    for kind in ("gsm8k", "gym", "toy", "jsonl")
 }
 """The options of a recipe that each kind of task takes, besides `held_out`, which all take."""
 
@@ -44,7 +43,7 @@ def task(name: str, options: Mapping[str, Any] | None = None, **more: Any) -> Te
     `options` are those of the reasoning-gym dataset or of the toy; `more` are other fields of `TaskOptions`,
     such as `held_out=50`.
     """
-    chosen = TaskOptions(options or {}, **more)
+    chosen = TaskOptions(**{"task_options": dict(options or {}), **more})
     _check_kind(name)
     if kind(name) == "gsm8k":
         return gsm8k_task(name, chosen)
@@ -55,9 +54,9 @@ def task(name: str, options: Mapping[str, Any] | None = None, **more: Any) -> Te
     return jsonl_task(Path(name), chosen)
 
 
-def check(name: str, options: Mapping[str, Any] | None = None, **more: Any) -> None:
+def check(name: str, **options: Any) -> None:
     """Raise what is wrong with a task, before `datasets` and torch are imported; the hub is not asked."""
-    chosen = TaskOptions(options or {}, **more)
+    chosen = TaskOptions(**options)
     _check_kind(name)
     first, _, rest = name.partition(":")
     if kind(name) == "jsonl":

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
 from trl import GRPOConfig
 
 from tpo.llm.objective_options import accepted_options, build_objective, check_group
-from tpo.llm.trl.field_types import check_types
+from tpo.llm.run_options import TRL
+from tpo.llm.trl.field_types import check_types, trl_name, with_fields
 from tpo.objectives import Objective
-from tpo.objectives.target_matching import SCORES
-from tpo.options import FINITE, NAME, POSITIVE, TABLE, WHOLE, one_of, optional
+from tpo.options import TABLE, declared, optional
 
 _BELONGS_TO_OBJECTIVE = {
     "loss_type": "objective='grpo', 'dr_grpo', 'dapo', 'cispo', 'sapo', 'vespo', ...",
@@ -48,25 +48,15 @@ _IMPOSSIBLE = {
 """Options that cannot work with objectives over whole groups, and why."""
 
 
-_ACCEPTS = {
-    "objective": NAME,
-    "score": optional(one_of(*SCORES)),
-    "eta": optional(POSITIVE),
-    "success": FINITE,
-    "patience": WHOLE,
-    "reward_timeout": optional(POSITIVE),
-    "micro_batch": optional(WHOLE),
-}
-"""What our own options accept beyond their types. Not in the fields, whose metadata goes to TRL's parser."""
-
-
 @dataclass
+@with_fields(*TRL)
 class TargetPolicyConfig(GRPOConfig):  # type: ignore[misc]
     """Options of `TargetPolicyTrainer`: those of TRL's `GRPOConfig`, and which objective to train.
 
     What differs from `GRPOConfig` by default: the loss is the objective's. Dropout is off, since the forward
     pass without gradient runs in train mode, and dropout would change its log-probs. A zero-gradient step is
-    skipped (`skip_zero_gradient`). Under bf16, weights are dithered (`weight_dithering`).
+    skipped (`skip_zero_gradient`), but not where a KL (`beta`) or a router's loss has a gradient too, nor
+    under DeepSpeed, which makes its own steps. Under bf16, weights are dithered (`weight_dithering`).
 
     `beta` is the strength of the KL to the reference for every objective, and `use_bias_correction_kl` (TRL's
     default) its `kl_correction`. `mask_truncated_completions` is TRL's: a truncated completion counts in its
@@ -78,92 +68,23 @@ class TargetPolicyConfig(GRPOConfig):  # type: ignore[misc]
         "objective_options",
     ]
 
-    objective: str = field(default="tpo", metadata={"help": "A name of `tpo.list_objectives()`."})
-    objective_options: dict[str, Any] | str | None = field(
-        default=None, metadata={"help": "Options of the objective, such as {'clip': 0.1}."}
-    )
-    score: str | None = field(
-        default=None,
-        metadata={"help": "Sequence score: sum, mean, ratio or mean_ratio. None: ratio for TPO."},
-    )
-    eta: float | None = field(
-        default=None, metadata={"help": "Temperature of the target. None: the objective's own."}
-    )
-    drop_truncated_completions: bool = field(
-        default=False,
-        metadata={
-            "help": "Leave truncated completions out of their group: unlike with "
-            "`mask_truncated_completions`, their scores count in no mean and no sigma."
-        },
-    )
-    success: float = field(
-        default=0.5, metadata={"help": "A reward above this counts as solved in logs and pass@K."}
-    )
-    patience: int = field(
-        default=10,
-        metadata={
-            "help": "Consecutive rollout batches in which most groups are not informative before a warning."
-        },
-    )
-    reward_timeout: float | None = field(
-        default=None,
-        metadata={
-            "help": "Seconds after which a call of a reward function is abandoned. It then runs in a thread, "
-            "where signal.alarm (math-verify) does not work. None: no limit, called as TRL does."
-        },
-    )
-    fast_sampling: bool = field(
-        default=True,
-        metadata={
-            "help": "Sample with `tpo.llm.sampling`, which keeps a second copy of the weights, if it supports "
-            "the model (see `fits` there); else, and with False, as TRL does."
-        },
-    )
-    shared_prompts: bool = field(
-        default=True,
-        metadata={
-            "help": "Read a group as one sequence with its prompt once, where a micro-batch holds whole groups."
-        },
-    )
-    micro_batch: int | None = field(
-        default=None,
-        metadata={
-            "help": "Completions per forward and backward pass, in whole groups, into which the per-device "
-            "batch is split; halved where memory runs out. 0: as many as fit, measured. None: TRL's own. Needs "
-            "gradient_accumulation_steps=1."
-        },
-    )
-    skip_zero_gradient: bool = field(
-        default=True,
-        metadata={
-            "help": "Skip a step whose gradient is zero, because no group is informative. With False Adam's "
-            "momentum moves the policy there, as in TRL. Without effect where a KL (`beta`) or a router's loss "
-            "has a gradient of its own, and under DeepSpeed, which makes its own steps."
-        },
-    )
-    weight_dithering: bool = field(
-        default=True,
-        metadata={
-            "help": "Under bf16, give the float32 weights random low bits that bfloat16 rounds away, so that "
-            "small updates have the effect that they have in float32 (`tpo.llm.trl.dithering`)."
-        },
-    )
-    disable_dropout: bool = field(default=True, metadata={"help": "Switch dropout off."})
-
     def __post_init__(self) -> None:
         check_types(self)
-        for name, kind in _ACCEPTS.items():
-            kind.check(name, getattr(self, name))
+        options = {trl_name(f): f.metadata["kind"] for c in TRL for f in declared(c).values()}
+        for name, kind in options.items():
+            if kind is not TABLE:
+                kind.check(name, getattr(self, name))
         self._reject_options()
         self._check_group_size()
         super().__post_init__()
-        optional(TABLE).check("objective_options", self.objective_options)
+        for name in (name for name, kind in options.items() if kind is TABLE):
+            optional(TABLE).check(name, getattr(self, name))  # TRL has read its text
         self._check_micro_batch()
         self.build()
 
     def build(self) -> Objective:
         """The objective that these options name; a wrong option names itself and what is accepted."""
-        options: dict[str, Any] = dict(self.objective_options or {})  # type: ignore[arg-type]
+        options: dict[str, Any] = dict(self.objective_options or {})
         options |= {k: v for k in ("score", "eta") if (v := getattr(self, k)) is not None}
         accepted = accepted_options(self.objective)
         if "kl_correction" in accepted and self.beta:

@@ -1,15 +1,18 @@
-"""The types of a config's fields, as their annotations say them: a wrong one is named before TRL uses it."""
+"""The fields of TRL's config: ours, made of options; and all their types, checked before TRL uses them."""
 
 from __future__ import annotations
 
 import math
 import os
-from dataclasses import fields
+from collections.abc import Callable
+from dataclasses import Field, field, fields
 from enum import Enum
 from types import NoneType, UnionType
-from typing import Any, Union, get_args, get_origin, get_type_hints
+from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from tpo.options import shown
+from tpo.options import TABLE, declared, help_text, shown
+
+Config = TypeVar("Config")
 
 NAMES = {
     bool: "True or False",
@@ -19,6 +22,33 @@ NAMES = {
     dict: "a table",
     list: "a list",
 }
+
+
+def trl_name(option: Field[Any]) -> str:
+    """The name of an option in TRL's config."""
+    return str(option.metadata.get("trl", option.name))
+
+
+def with_fields(*classes: type) -> Callable[[type[Config]], type[Config]]:
+    """A decorator of a class, before `dataclass`: a field for every option of these classes.
+
+    Their metadata is a help text alone, since TRL's parser passes all on to argparse. It reads tables as text.
+    """
+
+    def extended(config: type[Config]) -> type[Config]:
+        for options in classes:
+            hints = get_type_hints(options)
+            for name, f in declared(options).items():
+                is_table = f.metadata["kind"] is TABLE
+                made = field(
+                    default=None if is_table else f.default, metadata={"help": help_text(f)}
+                )
+                setattr(config, trl_name(f), made)
+                hint = dict[str, Any] | str | None if is_table else hints[name]
+                config.__annotations__[trl_name(f)] = hint
+        return config
+
+    return extended
 
 
 def check_types(config: Any) -> None:
@@ -56,7 +86,7 @@ def _fits(value: Any, kind: type) -> bool:
     if kind is list:
         return isinstance(value, (list, tuple))
     if kind is dict:  # or an object with the same fields, such as accelerate's
-        return not isinstance(value, (bool, int, float, list, tuple, set))
+        return not isinstance(value, (bool, int, float, str, list, tuple, set))
     if kind not in (int, float):
         return isinstance(value, kind)
     try:

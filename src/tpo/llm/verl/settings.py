@@ -6,17 +6,16 @@ Everything is checked before a worker starts.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 from omegaconf import DictConfig, OmegaConf, open_dict
 
 from tpo.checks import close_match
 from tpo.llm.objective_options import build_objective
+from tpo.llm.run_options import LogOptions, ObjectiveOptions
 from tpo.objectives import Objective
-from tpo.objectives.target_matching import SCORES
-from tpo.options import BOOL, FINITE, NAME, POSITIVE, TABLE, WHOLE, kinds, one_of, option, optional
+from tpo.options import kinds
 from tpo.storage.former_names import current_options
 
 SECTION = "trainer.v1.tpo"
@@ -37,24 +36,8 @@ _FORBIDDEN = {
 
 
 @dataclass(frozen=True)
-class Settings:
-    """The objective, its options, and what is logged and skipped."""
-
-    objective: str = option("tpo", NAME)
-    objective_options: Mapping[str, Any] = option(dict, TABLE)
-    score: str | None = option(
-        None, optional(one_of(*SCORES)), "of TPO: sum, mean, ratio or mean_ratio; None means ratio"
-    )
-    eta: float | None = option(None, optional(POSITIVE))
-    success: float = option(0.5, FINITE, "in the logs, a score above this counts as solved")
-    patience: int = option(
-        10, WHOLE, "rollout batches without an informative group before a warning"
-    )
-    skip_zero_gradient: bool = option(
-        True,
-        BOOL,
-        "skip an update whose advantages are all 0; otherwise Adam's momentum moves the policy",
-    )
+class Settings(LogOptions, ObjectiveOptions):
+    """The objective, its options, and what is logged and skipped; `tpo.llm.run_options` declares each."""
 
     def build(self) -> Objective:
         """The objective; an error names a wrong name or option, and what is accepted."""
@@ -88,12 +71,11 @@ def read(config: DictConfig) -> Settings:
     given = current_options(given)
     if isinstance(given.get("objective_options"), dict):
         given["objective_options"] = current_options(given["objective_options"])
-    names = [f.name for f in fields(Settings)]
-    for name in given:
-        if name not in names:
-            hint = close_match(name, names)
-            raise ValueError(f"{SECTION} has no option {name!r}.{hint} Options: {', '.join(names)}")
     typed = kinds(Settings)
+    for name in given:
+        if name not in typed:
+            hint = close_match(name, typed)
+            raise ValueError(f"{SECTION} has no option {name!r}.{hint} Options: {', '.join(typed)}")
     values = {str(k): typed[str(k)].value(f"{SECTION}.{k}", v) for k, v in given.items()}
     settings = Settings(**values)
     settings.build()
