@@ -156,11 +156,10 @@ def test_what_is_prepared_comes_from_prepare() -> None:
         with pytest.raises(TypeError, match=words):
             tpo.objective("tpo").loss(OLD, wrong)
     fit, gradient = tpo.objective("tpo"), tpo.objective("grpo")
-    with pytest.raises(
-        TypeError, match="PreparedPolicy without rule: TPO takes what its own prepare"
-    ):
+    words = "a PreparedPolicy, expected a PreparedTarget: TPO takes what its own prepare"
+    with pytest.raises(TypeError, match=words):
         fit.loss(OLD, gradient.prepare(group()))
-    with pytest.raises(TypeError, match="PreparedTarget without tokens: GRPO takes"):
+    with pytest.raises(TypeError, match="a PreparedTarget, expected a PreparedPolicy: GRPO takes"):
         gradient.coefficients(OLD, fit.prepare(group()))
 
 

@@ -19,9 +19,9 @@ def centred(groups: Groups) -> Array:
     return centred_scores(groups.xp, groups.total, groups.counted)
 
 
-def standardized(groups: Groups) -> Array:
-    """[B, K] the z-score within the group, population sigma."""
-    return z_scores(groups.xp, groups.total, groups.counted)
+def standardized(groups: Groups, sigma_floor: float = 0.0) -> Array:
+    """[B, K] the z-score within the group, population sigma, of at least `sigma_floor`."""
+    return z_scores(groups.xp, groups.total, groups.counted, sigma_floor)
 
 
 def leave_one_out(groups: Groups) -> Array:
@@ -90,11 +90,16 @@ def above_given(groups: Groups) -> Array:
     return masked(groups.xp, groups.total - groups.baseline[:, None], groups.valid)
 
 
-def critic(groups: Groups) -> Array:
-    """[B, K, T] generalised advantage estimation with gamma 1 and lambda .95."""
+def critic(groups: Groups, gamma: float = 1.0, lam: float | Array = 0.95) -> Array:
+    """[B, K, T] generalised advantage estimation."""
     if groups.values is None:
         raise ValueError("advantage 'gae' needs values: pass values=... to tpo.Groups")
-    return gae(outcome_rewards(groups), groups.values, gamma=1.0, lam=0.95, mask=groups.mask)
+    return gae(outcome_rewards(groups), groups.values, gamma, lam, groups.mask)
+
+
+def scores(groups: Groups) -> Array:
+    """[B, K] the scores themselves."""
+    return groups.total
 
 
 PER_CANDIDATE: dict[str, Callable[[Groups], Array]] = {
@@ -103,18 +108,12 @@ PER_CANDIDATE: dict[str, Callable[[Groups], Array]] = {
     "leave_one_out": leave_one_out,
     "over_mean": over_mean,
     "given": above_given,
-    "score": lambda groups: groups.total,
+    "score": scores,
 }
 PER_TOKEN: dict[str, Callable[[Groups], Array]] = {
     "position": above_position,
     "gae": critic,
     "reward": token_rewards,
 }
-ADVANTAGES = (*PER_TOKEN, *PER_CANDIDATE)
-
-
-def advantage(groups: Groups, name: str) -> Array:
-    """[B, K, T] or [B, K, 1] the advantage of that name."""
-    if name in PER_CANDIDATE:
-        return PER_CANDIDATE[name](groups)[..., None]
-    return PER_TOKEN[name](groups)
+ADVANTAGES = {**PER_TOKEN, **PER_CANDIDATE}
+"""What an option `advantage` chooses from, by name."""

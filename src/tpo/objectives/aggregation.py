@@ -6,11 +6,33 @@ If nothing is masked or dropped, a weight is a plain number and needs no array.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from typing import NamedTuple
 
 from tpo.arrays import Array
 from tpo.groups import Groups
 
 TOKEN_WEIGHTS = ("candidate", "group", "sequence", "token", "constant")
+
+
+class Mean(NamedTuple):
+    """How terms become a loss: the mean that `token_weights` calls `over`, and what changes its weights."""
+
+    over: str
+    drop: bool = False
+    """whether zero-variance groups are left out, of the loss and of the mean"""
+    length: float | None = None
+    """the divisor of `constant`"""
+    times: Callable[[Groups], Array | float] | None = None
+    """[B, K, T], [B, K, 1] or [B, 1, 1] a factor on the weights"""
+
+    def of(self, groups: Groups, per_token: bool) -> Array | float:
+        """The weights of terms per token, or of one term per candidate."""
+        if per_token:
+            weights = token_weights(groups, self.over, self.drop, self.length)
+        else:
+            weights = candidate_weights(groups, self.over, self.drop)
+        return weights if self.times is None else weights * self.times(groups)
 
 
 def token_weights(
@@ -23,6 +45,7 @@ def token_weights(
     `sequence`: mean over tokens, then candidates, then contexts (DeepSeekMath).
     `token`: mean over all tokens of the batch (DAPO).
     `constant`: sum over tokens divided by `length`, mean over candidates, then contexts (Dr. GRPO).
+    `sum`: sum over all tokens of the batch.
     With `drop`, zero-variance groups get weight 0 and do not count in the mean.
     """
     shape = tuple(groups.log_probs_old.shape)
@@ -38,6 +61,8 @@ def token_weights(
         return tokens / groups.lengths / sizes(groups) / n_contexts
     if over == "token":
         return tokens / broadcast_sum(groups, tokens, shape)
+    if over == "sum":
+        return tokens
     return tokens / (length or shape[-1]) / sizes(groups) / n_contexts
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, NamedTuple, TypeVar, cast
 
@@ -59,17 +59,25 @@ def numbers(default: tuple[float, ...]) -> tuple[float, ...]:
 
 
 class Traits(NamedTuple):
-    """What an objective needs from its user. The documentation's table is generated from this."""
+    """What an objective needs from its user, by default or by an option; the documentation has a table."""
 
     family: str
     group: bool = True
-    """Compares the candidates of one context, so K must be at least 2."""
+    """Compares the scores of one context's candidates, so K must be at least 2."""
     critic: bool = False
     """Needs `values`."""
     reference: bool = False
-    """Uses `log_probs_ref`, by default or by an option."""
+    """Uses `log_probs_ref`, other than by the option `beta` if that is 0 by default."""
     epochs: bool = True
     """Meant for several epochs per batch (TRL's `num_iterations`)."""
+    tokens: bool = False
+    """Needs every token's log-prob: tokens of a candidate have coefficients of their own."""
+    whole_groups: bool = False
+    """After an update a candidate's coefficients depend on the log-probs of others in its group."""
+    behaviour: bool = False
+    """Uses `log_probs_rollout` where the groups have it."""
+    kl: bool = False
+    """Has a KL to the reference of its own, weighted by its option `beta`."""
 
 
 @dataclass(frozen=True)
@@ -82,6 +90,8 @@ class Objective:
 
     traits: ClassVar[Traits]
     needs: ClassVar[tuple[str, ...]] = ()
+    prepared_type: ClassVar[type] = object
+    """What `_prepare` returns; `loss` and `coefficients` accept nothing else."""
 
     def __post_init__(self) -> None:
         for f in fields(self):
@@ -104,22 +114,28 @@ class Objective:
 
     def loss(self, log_probs: Array, prepared: Any) -> Array:
         """The scalar to minimise. log_probs: [B, K, T] under the policy being trained."""
-        return self._applied(self._loss, log_probs, prepared)
+        return self._loss(self._checked(log_probs, prepared), log_probs, prepared)
 
     def coefficients(self, log_probs: Array, prepared: Any) -> Array:
         """The exact d loss / d log_probs, [B, K, T], for engines that split groups over micro-batches."""
-        return self._applied(self._coefficients, log_probs, prepared)
+        return self._coefficients(self._checked(log_probs, prepared), log_probs, prepared)
 
-    def _applied(self, rule: Callable[..., Array], log_probs: Array, prepared: Any) -> Array:
-        try:
-            return rule(_checked(log_probs, prepared), log_probs, prepared)
-        except AttributeError as error:
-            if error.obj is not prepared:
-                raise
+    def _checked(self, log_probs: Array, prepared: Any) -> Namespace:
+        """The namespace of log-probs that match the rollout's; the slower check runs only on a mismatch."""
+        old, given = getattr(prepared, "log_probs_old", None), type(prepared).__name__
+        if old is None or isinstance(prepared, Groups):
             raise TypeError(
-                f"prepared is a {type(prepared).__name__} without {error.name}: {type(self).__name__} takes "
-                "what its own prepare(groups) returned"
-            ) from None
+                f"prepared is a {given}, expected what prepare(groups) returned: call it first"
+            )
+        if not isinstance(prepared, self.prepared_type):
+            raise TypeError(
+                f"prepared is a {given}, expected a {self.prepared_type.__name__}: "
+                f"{type(self).__name__} takes what its own prepare(groups) returned"
+            )
+        xp = namespace(old) if type(log_probs) is type(old) else None
+        if xp is not None and log_probs.dtype == old.dtype and log_probs.shape == old.shape:
+            return xp
+        return checks.alike(log_probs_old=old, log_probs=log_probs)
 
     def _prepare(self, groups: Groups) -> Any:
         """In subclasses: what `prepare` returns, a NamedTuple with a field `log_probs_old`."""
@@ -132,19 +148,6 @@ class Objective:
     def _coefficients(self, xp: Namespace, log_probs: Array, prepared: Any) -> Array:
         """In subclasses, optional: the gradient in closed form. By default it is derived from `_loss`."""
         return xp.gradient(lambda x: self._loss(xp, x, prepared), log_probs)
-
-
-def _checked(log_probs: Array, prepared: Any) -> Namespace:
-    """The namespace of log-probs that match the rollout's; the slower full check runs only on a mismatch."""
-    old = getattr(prepared, "log_probs_old", None)
-    if old is None or isinstance(prepared, Groups):
-        raise TypeError(
-            f"prepared is a {type(prepared).__name__}, expected what prepare(groups) returned: call it first"
-        )
-    xp = namespace(old) if type(log_probs) is type(old) else None
-    if xp is not None and log_probs.dtype == old.dtype and log_probs.shape == old.shape:
-        return xp
-    return checks.alike(log_probs_old=old, log_probs=log_probs)
 
 
 _Class = TypeVar("_Class", bound=type[Objective])

@@ -27,7 +27,7 @@ class CrossEntropy(TargetObjective):
     Deviates: defined over a group of candidates, of which classification is the case K = all actions.
     """
 
-    traits: ClassVar[Traits] = Traits("target")
+    traits: ClassVar[Traits] = Traits("target", whole_groups=True)
 
     score: str = choice("sum", *SCORES)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from tpo.arrays import Array, Namespace
 from tpo.groups import Groups
@@ -23,6 +23,8 @@ class PreparedCorrection(NamedTuple):
 class Correction(Objective):
     """The inner objective with each token's gradient times a fixed factor; the loss value is unchanged."""
 
+    prepared_type: ClassVar[type] = PreparedCorrection
+
     inner: Objective
 
     def __post_init__(self) -> None:
@@ -32,8 +34,8 @@ class Correction(Objective):
 
     @property
     def traits(self) -> Any:  # type: ignore[override]
-        """The traits of the inner objective."""
-        return self.inner.traits
+        """The traits of the inner objective, which now needs `log_probs_rollout`."""
+        return self.inner.traits._replace(behaviour=True)
 
     def _prepare(self, groups: Groups) -> Any:
         if groups.log_probs_rollout is None:

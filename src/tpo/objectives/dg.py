@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from tpo.arrays import Array, Namespace
-from tpo.groups import Groups
-from tpo.objectives.advantages import ADVANTAGES, advantage
-from tpo.objectives.aggregation import token_weights
+from tpo.objectives.advantages import ADVANTAGES
 from tpo.objectives.base import Traits, choice, positive
-from tpo.objectives.weighted import PreparedPolicy, WeightedObjective, prepare_policy
+from tpo.objectives.parts import Composed, Mean, Parts
+from tpo.objectives.surrogates import weighted_likelihood
 
 
 @dataclass(frozen=True)
-class DG(WeightedObjective):
+class DG(Composed):
     r"""Scale each advantage by a gate that grows with the surprise of a success and falls with a failure's.
 
     .. math:: L = -\mathrm{mean}[\mathrm{sg}(\sigma(\chi/\eta)\, U)\log\pi], \qquad
@@ -30,17 +29,17 @@ class DG(WeightedObjective):
     Deviates: the gate uses the current log-probs in every epoch; no gradient flows through it.
     """
 
-    traits: ClassVar[Traits] = Traits("policy gradient", group=False, epochs=False)
+    traits: ClassVar[Traits] = Traits("policy gradient", group=False, epochs=False, tokens=True)
 
     gate_temperature: float = positive(1.0)
     advantage: str = choice("position", *ADVANTAGES)
 
-    def _prepare(self, groups: Groups) -> Any:
-        return prepare_policy(
-            groups, advantage(groups, self.advantage), token_weights(groups, "candidate")
+    def parts(self) -> Parts:
+        return Parts(
+            advantage=ADVANTAGES[self.advantage],
+            surrogate=weighted_likelihood(self._gate),
+            weights=Mean("candidate"),
         )
 
-    def credit(self, xp: Namespace, log_probs: Array, prepared: PreparedPolicy) -> Array:
-        delight = -prepared.advantages * log_probs
-        gate = xp.sigmoid(delight / self.gate_temperature)
-        return prepared.weights * gate * prepared.advantages
+    def _gate(self, xp: Namespace, log_probs: Array, advantages: Array) -> Array:
+        return xp.sigmoid(-advantages * log_probs / self.gate_temperature)

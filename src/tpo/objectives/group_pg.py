@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from tpo.groups import Groups
-from tpo.objectives.advantages import advantage
-from tpo.objectives.aggregation import token_weights
+from tpo.objectives.advantages import over_mean, standardized
 from tpo.objectives.base import Traits
-from tpo.objectives.weighted import WeightedObjective, prepare_policy
+from tpo.objectives.parts import LIKELIHOOD, Composed, Mean, Parts
 
 
 @dataclass(frozen=True)
-class GroupPG(WeightedObjective):
+class GroupPG(Composed):
     r"""TPO without its target: standardised scores weigh the log-scores directly.
 
     .. math:: L = -\frac{1}{B}\sum_b\sum_i u_i\, \ell_i, \qquad
@@ -30,12 +28,12 @@ class GroupPG(WeightedObjective):
 
     traits: ClassVar[Traits] = Traits("policy gradient")
 
-    def _prepare(self, groups: Groups) -> Any:
-        return prepare_policy(groups, advantage(groups, "z"), token_weights(groups, "group"))
+    def parts(self) -> Parts:
+        return Parts(advantage=standardized, surrogate=LIKELIHOOD, weights=Mean("group"))
 
 
 @dataclass(frozen=True)
-class MaxRL(WeightedObjective):
+class MaxRL(Composed):
     r"""Ascend the expected log of the pass rate: centred scores are divided by the mean, not by sigma.
 
     .. math:: A_i = \frac{R_i - \bar R}{\bar R + 10^{-6}}, \qquad
@@ -52,7 +50,5 @@ class MaxRL(WeightedObjective):
 
     traits: ClassVar[Traits] = Traits("policy gradient", epochs=False)
 
-    def _prepare(self, groups: Groups) -> Any:
-        return prepare_policy(
-            groups, advantage(groups, "over_mean"), token_weights(groups, "candidate")
-        )
+    def parts(self) -> Parts:
+        return Parts(advantage=over_mean, surrogate=LIKELIHOOD, weights=Mean("candidate"))

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from functools import partial
+from typing import ClassVar
 
-from tpo.groups import Groups, z_scores
-from tpo.objectives.advantages import advantage
-from tpo.objectives.aggregation import token_weights
+from tpo.objectives.advantages import centred, standardized
 from tpo.objectives.base import Traits, choice, flag, inside_unit, nonnegative
-from tpo.objectives.ratio import ClippedObjective, prepare_ratio
-from tpo.objectives.weighted import prepare_policy
+from tpo.objectives.parts import KL, Mean, Parts, WithKL, clip
 
 
 @dataclass(frozen=True)
-class GRPO(ClippedObjective):
+class GRPO(WithKL):
     r"""PPO's clipped surrogate on scores standardised within the group, with a KL to the reference.
 
     .. math:: L = -\frac1B\sum_b \frac1K\sum_i\frac{1}{|o_i|}\sum_t
@@ -34,7 +32,7 @@ class GRPO(ClippedObjective):
     Deviates: exact population sigma where others add 1e-8 to 1e-4; the log-ratio is clamped to ±20.
     """
 
-    traits: ClassVar[Traits] = Traits("ratio", reference=True)
+    traits: ClassVar[Traits] = Traits("ratio", reference=True, tokens=True, kl=True)
 
     beta: float = nonnegative(0.04)
     clip: float = inside_unit(0.2)
@@ -42,23 +40,19 @@ class GRPO(ClippedObjective):
     drop_constant: bool = flag(False)
     sigma_floor: float = nonnegative(0.0)
 
-    def ratio_of(self) -> str:
-        return self.granularity
-
-    def _prepare(self, groups: Groups) -> Any:
+    def parts(self) -> Parts:
         over = "sequence" if self.granularity == "token" else "group"
-        prepared = prepare_ratio(groups, "z", self.granularity, over, self.drop_constant)
-        if not self.sigma_floor:
-            return prepared
-        u = z_scores(groups.xp, groups.total, groups.counted, self.sigma_floor)
-        return prepared._replace(advantages=u[..., None])
-
-    def clip_range(self) -> tuple[float, float]:
-        return self.clip, self.clip
+        return Parts(
+            advantage=partial(standardized, sigma_floor=self.sigma_floor),
+            ratio=self.granularity,
+            surrogate=clip(self.clip, self.clip),
+            kl=KL(self.beta, self.kl_correction),
+            weights=Mean(over, drop=self.drop_constant),
+        )
 
 
 @dataclass(frozen=True)
-class DrGRPO(ClippedObjective):
+class DrGRPO(WithKL):
     r"""GRPO without division by sigma or by length.
 
     .. math:: L = -\frac1B\sum_b\frac1K\sum_i\frac{1}{L_{max}}\sum_t
@@ -74,21 +68,23 @@ class DrGRPO(ClippedObjective):
     Deviates: nothing.
     """
 
-    traits: ClassVar[Traits] = Traits("ratio")
+    traits: ClassVar[Traits] = Traits("ratio", tokens=True, kl=True)
 
     clip: float = inside_unit(0.2)
     max_length: float = nonnegative(0.0)
 
-    def _prepare(self, groups: Groups) -> Any:
-        weights = token_weights(groups, "constant", length=self.max_length or None)
-        return prepare_policy(groups, advantage(groups, "centred"), weights)
-
-    def clip_range(self) -> tuple[float, float]:
-        return self.clip, self.clip
+    def parts(self) -> Parts:
+        return Parts(
+            advantage=centred,
+            ratio="token",
+            surrogate=clip(self.clip, self.clip),
+            kl=KL(self.beta, self.kl_correction),
+            weights=Mean("constant", length=self.max_length or None),
+        )
 
 
 @dataclass(frozen=True)
-class DAPO(ClippedObjective):
+class DAPO(WithKL):
     r"""A higher upper clip bound, a mean over tokens, and no zero-variance groups.
 
     .. math:: L = -\frac{1}{\sum_i |o_i|}\sum_i\sum_t
@@ -104,13 +100,16 @@ class DAPO(ClippedObjective):
     Deviates: dynamic sampling and reward shaping are outside the objective, in rollout and task.
     """
 
-    traits: ClassVar[Traits] = Traits("ratio")
+    traits: ClassVar[Traits] = Traits("ratio", tokens=True, kl=True)
 
     clip_low: float = inside_unit(0.2)
     clip_high: float = nonnegative(0.28)
 
-    def _prepare(self, groups: Groups) -> Any:
-        return prepare_ratio(groups, "z", "token", "token", drop=True)
-
-    def clip_range(self) -> tuple[float, float]:
-        return self.clip_low, self.clip_high
+    def parts(self) -> Parts:
+        return Parts(
+            advantage=standardized,
+            ratio="token",
+            surrogate=clip(self.clip_low, self.clip_high),
+            kl=KL(self.beta, self.kl_correction),
+            weights=Mean("token", drop=True),
+        )

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from tpo.arrays import Array, Namespace
-from tpo.groups import Groups, masked
-from tpo.objectives.advantages import advantage
-from tpo.objectives.aggregation import token_weights
-from tpo.objectives.base import Objective, Traits, inside_unit, nonnegative, positive
-from tpo.objectives.kl import clamped, zero_if_clamped
-from tpo.objectives.ratio import ClippedObjective, log_ratio, prepare_ratio, to_tokens
-from tpo.objectives.weighted import PreparedPolicy, prepare_policy
+from tpo.groups import Groups
+from tpo.objectives.advantages import standardized
+from tpo.objectives.base import Traits, inside_unit, nonnegative, positive
+from tpo.objectives.parts import KL, Composed, Mean, Parts, WithKL, clip
+from tpo.objectives.ratio import MEAN, MeanRatio, PreparedPolicy, Ratio
+from tpo.objectives.surrogates import IMPORTANCE
 
 
 @dataclass(frozen=True)
-class GSPO(ClippedObjective):
+class GSPO(WithKL):
     r"""Clip one length-normalised ratio per sequence.
 
     .. math:: s_i = (\frac{\pi(o_i)}{\pi_{old}(o_i)})^{1/|o_i|}, \qquad
@@ -32,20 +31,19 @@ class GSPO(ClippedObjective):
     Deviates: the paper has no KL; ours is per token and averaged over the sequence, as in TRL.
     """
 
-    traits: ClassVar[Traits] = Traits("ratio")
-    kl_per_token: ClassVar[bool] = True
+    traits: ClassVar[Traits] = Traits("ratio", tokens=True, kl=True)
 
     clip_low: float = inside_unit(3e-4)
     clip_high: float = nonnegative(4e-4)
 
-    def ratio_of(self) -> str:
-        return "mean"
-
-    def _prepare(self, groups: Groups) -> Any:
-        return prepare_ratio(groups, "z", "mean", "sequence")
-
-    def clip_range(self) -> tuple[float, float]:
-        return self.clip_low, self.clip_high
+    def parts(self) -> Parts:
+        return Parts(
+            advantage=standardized,
+            ratio="mean",
+            surrogate=clip(self.clip_low, self.clip_high),
+            kl=KL(self.beta, self.kl_correction, per_token=True),
+            weights=Mean("sequence"),
+        )
 
 
 @dataclass(frozen=True)
@@ -67,9 +65,12 @@ class LUSPO(GSPO):
     clip_low: float = inside_unit(2e-3)
     clip_high: float = nonnegative(2.5e-3)
 
-    def _prepare(self, groups: Groups) -> Any:
-        found = prepare_ratio(groups, "z", "mean", "sequence")
-        return found._replace(weights=found.weights * groups.lengths)
+    def parts(self) -> Parts:
+        return super().parts()._replace(weights=Mean("sequence", times=_lengths))
+
+
+def _lengths(groups: Groups) -> Array | float:
+    return groups.lengths
 
 
 @dataclass(frozen=True)
@@ -89,22 +90,20 @@ class GSPOToken(GSPO):
     Deviates: nothing.
     """
 
-    def _prepare(self, groups: Groups) -> Any:
-        return prepare_policy(groups, advantage(groups, "z"), token_weights(groups, "sequence"))
+    def parts(self) -> Parts:
+        return super().parts()._replace(ratio=MeanOnTokens())
 
-    def ratio_of(self) -> str:
-        return "token"
 
-    def log_ratios(
-        self, xp: Namespace, log_probs: Array, snapshot: Array, prepared: PreparedPolicy
-    ) -> Array:
-        detached = xp.stop_gradient(masked(xp, log_probs, prepared.tokens))
-        x = log_ratio(xp, detached, snapshot, prepared, "mean")
-        return x + (masked(xp, log_probs, prepared.tokens) - detached)
+class MeanOnTokens(Ratio):
+    """The geometric mean over a sequence's tokens on each of them, [B, K, T]; each has its own gradient."""
+
+    def log(self, xp: Namespace, log_probs: Array, other: Array, prepared: PreparedPolicy) -> Array:
+        detached = xp.stop_gradient(log_probs)
+        return MEAN.log(xp, detached, other, prepared) + (log_probs - detached)
 
 
 @dataclass(frozen=True)
-class GMPO(Objective):
+class GMPO(Composed):
     r"""The geometric mean of a sequence's ratios, each clipped on its own in log space.
 
     .. math:: L = -\frac1B\sum_b\frac1K\sum_i u_i \exp\Big(\frac{1}{|o_i|}\sum_t x_{it}\Big), \qquad
@@ -120,34 +119,39 @@ class GMPO(Objective):
     Deviates: the mean of log-ratios is clamped to ±20.
     """
 
-    traits: ClassVar[Traits] = Traits("ratio")
+    traits: ClassVar[Traits] = Traits("ratio", tokens=True)
 
     clip_low: float = positive(0.4)
     clip_high: float = positive(0.4)
 
-    def _prepare(self, groups: Groups) -> Any:
-        return prepare_ratio(groups, "z", "mean", "sequence")
+    def parts(self) -> Parts:
+        return Parts(
+            advantage=standardized,
+            ratio=ClippedMean(self.clip_low, self.clip_high),
+            surrogate=IMPORTANCE,
+            weights=Mean("sequence"),
+        )
 
-    def _clipped(self, x: Array, advantages: Array) -> Array:
+
+@dataclass(frozen=True)
+class ClippedMean(MeanRatio):
+    """The geometric mean of a sequence's ratios, [B, K, 1]. Each is clipped, and then has no gradient."""
+
+    low: float
+    high: float
+
+    def log(self, xp: Namespace, log_probs: Array, other: Array, prepared: PreparedPolicy) -> Array:
+        x = log_probs - other
+        x = xp.where(self._clipped(x, prepared), xp.clip(x, -self.low, self.high), x)
+        return xp.sum(x, axis=-1, keepdims=True) / prepared.lengths
+
+    def to_tokens(
+        self, xp: Namespace, slope: Array, log_probs: Array, prepared: PreparedPolicy
+    ) -> Array:
+        clipped = self._clipped(log_probs - prepared.log_probs_old, prepared)
+        return xp.where(clipped, 0.0, super().to_tokens(xp, slope, log_probs, prepared))
+
+    def _clipped(self, x: Array, prepared: PreparedPolicy) -> Array:
         """[B, K, T] bool: the token's log-ratio is at its bound."""
-        above = (x > self.clip_high) & (advantages > 0)
-        return above | ((x < -self.clip_low) & (advantages < 0))
-
-    def _tokens(
-        self, xp: Namespace, log_probs: Array, prepared: PreparedPolicy
-    ) -> tuple[Array, Array]:
-        """[B, K, T] where a token is clipped, and [B, K, 1] the mean of the log-ratios."""
-        x = log_ratio(xp, log_probs, prepared.log_probs_old, prepared, "token")
-        clipped = self._clipped(x, prepared.advantages)
-        x = xp.where(clipped, xp.clip(x, -self.clip_low, self.clip_high), x)
-        return clipped, xp.sum(x, axis=-1, keepdims=True) / prepared.lengths
-
-    def _loss(self, xp: Namespace, log_probs: Array, prepared: Any) -> Array:
-        _, mean = self._tokens(xp, log_probs, prepared)
-        return -xp.sum(prepared.weights * prepared.advantages * xp.exp(clamped(xp, mean)))
-
-    def _coefficients(self, xp: Namespace, log_probs: Array, prepared: Any) -> Array:
-        clipped, mean = self._tokens(xp, log_probs, prepared)
-        slope = -prepared.weights * prepared.advantages * xp.exp(clamped(xp, mean))
-        slope = zero_if_clamped(xp, mean, slope)
-        return xp.where(clipped, 0.0, to_tokens(xp, slope, prepared, "mean"))
+        above = (x > self.high) & (prepared.advantages > 0)
+        return above | ((x < -self.low) & (prepared.advantages < 0))

@@ -1,9 +1,14 @@
-"""Estimators of the KL divergence from samples of pi, per token; d = log pi - log pi_ref."""
+"""Estimators of the KL from samples of pi, d = log pi - log pi_ref, and the KL as a part of an objective."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import NamedTuple
+
 from tpo import checks
 from tpo.arrays import Array, Namespace
+from tpo.groups import masked
+from tpo.objectives.ratio import TOKEN, PreparedPolicy, Ratio
 
 LIMIT = 20.0
 """Log-ratios are clamped to ±LIMIT before exp, as in the TPO paper's GRPO. A clamped one has no gradient."""
@@ -75,6 +80,56 @@ def corrected(xp: Namespace, x: Array, estimate: Array) -> Array:
     return xp.exp(x) * estimate
 
 
-def corrected_slope(xp: Namespace, x: Array, estimate: Array, slope: Array) -> Array:
-    """d(r·k)/dx = r·(k + dk/dd), since d and x change alike. Pass x unclamped: beyond LIMIT r is constant."""
-    return xp.exp(clamped(xp, x)) * (zero_if_clamped(xp, x, estimate) + slope)
+class Estimator(NamedTuple):
+    """An estimate of the KL as a loss term: its value and its slope, of a clamped d."""
+
+    value: Callable[[Namespace, Array], Array]
+    slope: Callable[[Namespace, Array], Array]
+    through_ratio: bool
+    """whether r·k needs a gradient through r: that of k2 alone is already that of KL(pi‖ref)"""
+
+
+K2 = Estimator(lambda xp, d: k2_of(d), lambda xp, d: d, through_ratio=False)
+K3 = Estimator(k3_of, k3_slope, through_ratio=True)
+
+
+class KL(NamedTuple):
+    """beta times an estimate of the KL to the reference, at the granularity of the objective's terms."""
+
+    beta: float = 0.0
+    corrected: bool = False
+    """whether the estimate k becomes r·k, whose gradient is that of KL(pi‖ref) after updates too"""
+    estimator: Estimator = K3
+    per_token: bool = False
+    """whether it is the mean over a sequence's tokens where ratios are per sequence"""
+
+    def value(
+        self, xp: Namespace, unit: Ratio, log_probs: Array, prepared: PreparedPolicy
+    ) -> Array:
+        """The estimate, shaped like the terms."""
+        d = self._of(unit).log(xp, log_probs, prepared.reference, prepared)
+        estimate = self.estimator.value(xp, clamped(xp, d))
+        if self.per_token and not unit.per_token:
+            estimate = masked(xp, estimate, prepared.tokens)
+            estimate = xp.sum(estimate, axis=-1, keepdims=True) / prepared.lengths
+        if not self.corrected:
+            return estimate
+        x = clamped(xp, unit.log(xp, log_probs, prepared.log_probs_old, prepared))
+        return corrected(xp, x if self.estimator.through_ratio else xp.stop_gradient(x), estimate)
+
+    def slope(
+        self, xp: Namespace, unit: Ratio, log_probs: Array, prepared: PreparedPolicy
+    ) -> Array:
+        """d estimate / dx; d and x change alike. Beyond LIMIT r is constant."""
+        d = self._of(unit).log(xp, log_probs, prepared.reference, prepared)
+        slope = zero_if_clamped(xp, d, self.estimator.slope(xp, clamped(xp, d)))
+        if not self.corrected:
+            return slope
+        x = unit.log(xp, log_probs, prepared.log_probs_old, prepared)
+        if self.estimator.through_ratio:
+            estimate = self._replace(corrected=False).value(xp, unit, log_probs, prepared)
+            slope = zero_if_clamped(xp, x, estimate) + slope
+        return xp.exp(clamped(xp, x)) * slope
+
+    def _of(self, unit: Ratio) -> Ratio:
+        return TOKEN if self.per_token else unit

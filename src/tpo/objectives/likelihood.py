@@ -9,21 +9,17 @@ from typing import Any, ClassVar
 from tpo.arrays import Array, Namespace
 from tpo.groups import Groups, masked
 from tpo.objectives.advantages import centred, standardized
-from tpo.objectives.aggregation import candidate_weights, sizes, token_weights
-from tpo.objectives.base import Traits, fraction, nonnegative, positive
-from tpo.objectives.weighted import (
-    PenalisedObjective,
-    PreparedPolicy,
-    WeightedObjective,
-    prepare_policy,
-)
+from tpo.objectives.aggregation import candidate_weights, sizes
+from tpo.objectives.base import Objective, Traits, fraction, nonnegative, positive
+from tpo.objectives.parts import KL, LIKELIHOOD, Composed, Mean, Parts, WithKL, prepare_policy
+from tpo.objectives.ratio import SEQUENCE, PreparedPolicy
 
 LEVEL = 1e-5
 """A z-score within ±LEVEL is rounding: the candidate has its group's mean score."""
 
 
 @dataclass(frozen=True)
-class AWR(WeightedObjective):
+class AWR(Composed):
     r"""Advantage-weighted regression: likelihood weighted by exp(A/beta), capped.
 
     .. math:: L = -\frac{1}{BK}\sum \min(e^{A_i/\beta}, w_{max}) \sum_t \log\pi_{i,t}
@@ -42,14 +38,16 @@ class AWR(WeightedObjective):
     temperature: float = positive(0.05)
     cap: float = positive(20.0)
 
-    def _prepare(self, groups: Groups) -> Any:
-        xp = groups.xp
-        w = xp.exp(xp.clip(centred(groups) / self.temperature, None, math.log(self.cap)))
-        return prepare_policy(groups, w[..., None], token_weights(groups, "candidate"))
+    def parts(self) -> Parts:
+        return Parts(advantage=self._weight, surrogate=LIKELIHOOD, weights=Mean("candidate"))
+
+    def _weight(self, groups: Groups) -> Array:
+        scaled = centred(groups) / self.temperature
+        return groups.xp.exp(groups.xp.clip(scaled, None, math.log(self.cap)))
 
 
 @dataclass(frozen=True)
-class PMPO(PenalisedObjective):
+class PMPO(WithKL):
     r"""Preference-based MPO: accepted candidates up, rejected ones down, with a KL penalty.
 
     .. math:: L = \frac1B\sum_b
@@ -66,18 +64,25 @@ class PMPO(PenalisedObjective):
     Deviates: acceptance is relative to the group mean; the KL is estimated on the candidates.
     """
 
-    traits: ClassVar[Traits] = Traits("target", reference=True)
+    traits: ClassVar[Traits] = Traits("target", reference=True, tokens=True, kl=True)
 
     alpha: float = fraction(0.5)
     beta: float = nonnegative(0.1)
 
-    def _prepare(self, groups: Groups) -> Any:
-        xp = groups.xp
-        u = standardized(groups)
+    def parts(self) -> Parts:
+        return Parts(
+            advantage=self._push,
+            surrogate=LIKELIHOOD,
+            kl=KL(self.beta, self.kl_correction),
+            weights=Mean("constant", length=1.0),
+        )
+
+    def _push(self, groups: Groups) -> Array:
+        """[B, K] α/share of the accepted candidates, -(1 - α)/share of the rejected ones"""
+        xp, u = groups.xp, standardized(groups)
         accepted, rejected = xp.cast(u > LEVEL, u), xp.cast(u < -LEVEL, u)
         push = self.alpha * _share(xp, accepted) - (1 - self.alpha) * _share(xp, rejected)
-        weights = token_weights(groups, "group") / sizes(groups)
-        return prepare_policy(groups, push[..., None] * sizes(groups), weights)
+        return push * groups.sizes
 
 
 def _share(xp: Namespace, members: Array) -> Array:
@@ -87,7 +92,7 @@ def _share(xp: Namespace, members: Array) -> Array:
 
 
 @dataclass(frozen=True)
-class REBEL(WeightedObjective):
+class REBEL(Objective):
     r"""Regress differences of log-ratios on differences of scores, over all pairs of a group.
 
     .. math:: L = \frac1B\sum_b \mathrm{mean}_{i<j}
@@ -104,7 +109,8 @@ class REBEL(WeightedObjective):
     Deviates: all pairs of the group instead of one pair per prompt (the same at K = 2).
     """
 
-    traits: ClassVar[Traits] = Traits("target")
+    traits: ClassVar[Traits] = Traits("target", whole_groups=True)
+    prepared_type: ClassVar[type] = PreparedPolicy
 
     eta: float = positive(1.0)
 
@@ -112,22 +118,21 @@ class REBEL(WeightedObjective):
         n = sizes(groups)
         weights = candidate_weights(groups, "group") * 2.0 / (n - 1.0 + (n == 1.0))
         weights = weights + groups.xp.zeros_like(groups.log_probs_old[..., :1])
-        return prepare_policy(groups, groups.total[..., None], weights)
+        return prepare_policy(groups, groups.total, weights)
 
-    def residual(self, xp: Namespace, log_probs: Array, prepared: PreparedPolicy) -> Array:
+    def _residual(self, xp: Namespace, log_probs: Array, prepared: PreparedPolicy) -> Array:
         """[B, K, 1] e - mean(e) within the group."""
-        delta = xp.sum(
-            masked(xp, log_probs, prepared.tokens) - prepared.log_probs_old, axis=-1, keepdims=True
-        )
+        log_probs = masked(xp, log_probs, prepared.tokens)
+        delta = SEQUENCE.log(xp, log_probs, prepared.log_probs_old, prepared)
         present = xp.cast(prepared.weights > 0, delta)
         e = (delta / self.eta - prepared.advantages) * present
         n = xp.clip(xp.sum(present, axis=1, keepdims=True), 1.0, None)
         return (e - xp.sum(e, axis=1, keepdims=True) / n) * present
 
     def _loss(self, xp: Namespace, log_probs: Array, prepared: Any) -> Array:
-        e = self.residual(xp, log_probs, prepared)
+        e = self._residual(xp, log_probs, prepared)
         return xp.sum(prepared.weights * e * e)
 
     def _coefficients(self, xp: Namespace, log_probs: Array, prepared: Any) -> Array:
-        c = 2 / self.eta * prepared.weights * self.residual(xp, log_probs, prepared)
-        return masked(xp, c + xp.zeros_like(log_probs), prepared.tokens)
+        c = 2 / self.eta * prepared.weights * self._residual(xp, log_probs, prepared)
+        return SEQUENCE.to_tokens(xp, c, log_probs, prepared)

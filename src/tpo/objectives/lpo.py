@@ -91,7 +91,7 @@ class LPO(TargetObjective):
     counts as tau = 0.
     """
 
-    traits: ClassVar[Traits] = Traits("target")
+    traits: ClassVar[Traits] = Traits("target", tokens=True, behaviour=True, whole_groups=True)
 
     divergence: str = choice("forward", "forward", *DIVERGENCES)
     tau: str = choice("sigma", "sigma", "one", "mean", "batch_sigma")

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from tpo.arrays import Array, Namespace
 from tpo.groups import LOW, Groups, masked
 from tpo.objectives.advantages import centred
-from tpo.objectives.aggregation import token_weights
 from tpo.objectives.base import Traits, positive
+from tpo.objectives.parts import LIKELIHOOD, Composed, Mean, Parts
 from tpo.objectives.target_matching import count_contexts
-from tpo.objectives.weighted import WeightedObjective, prepare_policy
 
 HALVINGS = 50
 """Bisection steps for log eta, over 28 nats: finer than float32 resolves."""
@@ -60,7 +59,7 @@ def weights_of(xp: Namespace, advantages: Array, epsilon: float, mask: Array | N
 
 
 @dataclass(frozen=True)
-class MPO(WeightedObjective):
+class MPO(Composed):
     r"""Maximum a posteriori policy optimisation: softmax weights within each group, one shared eta.
 
     .. math:: w_i = \frac{e^{A_i/\eta}}{\sum_j e^{A_j/\eta}}, \quad
@@ -82,13 +81,15 @@ class MPO(WeightedObjective):
 
     epsilon: float = positive(0.1)
 
-    def _prepare(self, groups: Groups) -> Any:
-        w = weights_of(groups.xp, centred(groups), self.epsilon, groups.valid)
-        return prepare_policy(groups, w[..., None], token_weights(groups, "group"))
+    def parts(self) -> Parts:
+        return Parts(advantage=self._weight, surrogate=LIKELIHOOD, weights=Mean("group"))
+
+    def _weight(self, groups: Groups) -> Array:
+        return weights_of(groups.xp, centred(groups), self.epsilon, groups.valid)
 
 
 @dataclass(frozen=True)
-class REPS(WeightedObjective):
+class REPS(Composed):
     r"""Relative entropy policy search: one softmax over all candidates of the batch.
 
     .. math:: w_n = \frac{e^{A_n/\eta}}{\sum_m e^{A_m/\eta}}, \quad
@@ -108,13 +109,15 @@ class REPS(WeightedObjective):
 
     epsilon: float = positive(0.1)
 
-    def _prepare(self, groups: Groups) -> Any:
-        xp = groups.xp
-        advantages = centred(groups)
+    def parts(self) -> Parts:
+        return Parts(advantage=self._weight, surrogate=LIKELIHOOD, weights=Mean("sum"))
+
+    def _weight(self, groups: Groups) -> Array:
+        xp, advantages = groups.xp, centred(groups)
         mask = self.kept(xp, advantages, groups.valid)
         flat = None if mask is None else mask.reshape(1, -1)
-        w = weights_of(xp, advantages.reshape(1, -1), self.epsilon, flat).reshape(advantages.shape)
-        return prepare_policy(groups, w[..., None], 1.0)
+        w = weights_of(xp, advantages.reshape(1, -1), self.epsilon, flat)
+        return w.reshape(advantages.shape)
 
     def kept(self, xp: Namespace, advantages: Array, mask: Array | None) -> Array | None:
         """[B, K] bool: which candidates get a weight; None for all."""

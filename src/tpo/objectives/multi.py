@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from tpo.arrays import Array
 from tpo.groups import Groups, z_scores
-from tpo.objectives.advantages import batch_z
+from tpo.objectives.advantages import batch_z, standardized
 from tpo.objectives.base import Traits, choice, inside_unit, nonnegative, numbers
 from tpo.objectives.grpo import GRPO
-from tpo.objectives.ratio import ClippedObjective, prepare_ratio
+from tpo.objectives.parts import KL, Mean, Parts, WithKL, clip
 
 
 @dataclass(frozen=True)
@@ -31,15 +31,14 @@ class GDPO(GRPO):
     Deviates: population sigmas without an epsilon.
     """
 
-    traits: ClassVar[Traits] = Traits("policy gradient", reference=True)
+    traits: ClassVar[Traits] = Traits("policy gradient", reference=True, tokens=True, kl=True)
 
     reward_weights: tuple[float, ...] = numbers(())
 
-    def _prepare(self, groups: Groups) -> Any:
-        prepared = super()._prepare(groups)
-        return prepared._replace(advantages=self._advantages(groups)[..., None])
+    def parts(self) -> Parts:
+        return super().parts()._replace(advantage=self._advantage)
 
-    def _advantages(self, groups: Groups) -> Array:
+    def _advantage(self, groups: Groups) -> Array:
         xp = groups.xp
         rewards = groups.scores if len(groups.scores.shape) == 3 else groups.scores[..., None]
         n = rewards.shape[-1]
@@ -56,7 +55,7 @@ class GDPO(GRPO):
 
 
 @dataclass(frozen=True)
-class MTGRPO(ClippedObjective):
+class MTGRPO(WithKL):
     r"""GRPO with a weight for each task: tasks that score low or do not improve get a larger share.
 
     .. math:: L = \sum_j z_j\, \mathrm{mean}_{b \in j,\ informative} L^{GRPO}_b, \qquad
@@ -73,23 +72,22 @@ class MTGRPO(ClippedObjective):
     Deviates: the shares are weights in the loss, not sampling rates; zero-variance contexts are always dropped.
     """
 
-    traits: ClassVar[Traits] = Traits("policy gradient", reference=True)
+    traits: ClassVar[Traits] = Traits("policy gradient", reference=True, tokens=True, kl=True)
 
     beta: float = nonnegative(0.04)
     clip: float = inside_unit(0.2)
     granularity: str = choice("token", "token", "sequence")
     task_logits: tuple[float, ...] = numbers((0.0,))
 
-    def ratio_of(self) -> str:
-        return self.granularity
-
-    def clip_range(self) -> tuple[float, float]:
-        return self.clip, self.clip
-
-    def _prepare(self, groups: Groups) -> Any:
+    def parts(self) -> Parts:
         over = "sequence" if self.granularity == "token" else "group"
-        prepared = prepare_ratio(groups, "z", self.granularity, over)
-        return prepared._replace(weights=prepared.weights * self._shares(groups))
+        return Parts(
+            advantage=standardized,
+            ratio=self.granularity,
+            surrogate=clip(self.clip, self.clip),
+            kl=KL(self.beta, self.kl_correction),
+            weights=Mean(over, times=self._shares),
+        )
 
     def _shares(self, groups: Groups) -> Array:
         """[B, 1, 1] B times the share of each context: z_j over the informative contexts of its task."""

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from dataclasses import dataclass, replace
+from typing import ClassVar
 
 from tpo.arrays import Array, Namespace
 from tpo.groups import LOW, Groups, masked
-from tpo.objectives.advantages import PER_CANDIDATE, advantage
-from tpo.objectives.aggregation import candidate_weights, token_weights
-from tpo.objectives.base import Objective, Traits, choice, positive
+from tpo.objectives.advantages import PER_CANDIDATE, centred
+from tpo.objectives.base import Traits, choice, positive
 from tpo.objectives.kl import LIMIT
-from tpo.objectives.ratio import log_ratio, to_tokens
-from tpo.objectives.trust_masks import from_behaviour
-from tpo.objectives.weighted import PreparedPolicy, WeightedObjective, prepare_policy
+from tpo.objectives.parts import Composed, Mean, Parts, Surrogate, from_behaviour
+from tpo.objectives.surrogates import weighted_likelihood
 
 
 @dataclass(frozen=True)
-class TOPR(WeightedObjective):
+class TOPR(Composed):
     r"""Likelihood of good samples as they are; of bad ones times their ratio, at most 1.
 
     .. math:: L = -\frac{1}{BK}\sum_i \mathrm{sg}(w_i)\, A_i \sum_t \log\pi_{it}, \qquad
@@ -35,50 +33,25 @@ class TOPR(WeightedObjective):
     group's mean (`advantage="score"` takes scores as they are).
     """
 
-    traits: ClassVar[Traits] = Traits("policy gradient")
+    traits: ClassVar[Traits] = Traits("policy gradient", behaviour=True)
 
     advantage: str = choice("centred", *(name for name in PER_CANDIDATE if name != "given"))
 
-    def _prepare(self, groups: Groups) -> Any:
-        groups = from_behaviour(groups)
-        weights = token_weights(groups, "candidate")
-        return prepare_policy(groups, advantage(groups, self.advantage), weights)
+    def parts(self) -> Parts:
+        return Parts(
+            snapshot=from_behaviour,
+            advantage=PER_CANDIDATE[self.advantage],
+            ratio="sequence",
+            surrogate=weighted_likelihood(self._taper),
+            weights=Mean("candidate"),
+        )
 
-    def credit(self, xp: Namespace, log_probs: Array, prepared: PreparedPolicy) -> Array:
-        x = log_ratio(xp, log_probs, prepared.log_probs_old, prepared, "sequence")
-        taper = xp.where(prepared.advantages < 0, xp.exp(xp.clip(x, -LIMIT, 0.0)), 1.0)
-        return taper * super().credit(xp, log_probs, prepared)
-
-
-class SquaredObjective(Objective):
-    """L = Σ weights·square(x), x a log-ratio to another policy; subclasses define the square and its slope."""
-
-    def granularity_of(self) -> str:
-        """Of the log-ratio x."""
-        return "sequence"
-
-    def square(self, x: Array, advantages: Array) -> Array:
-        """The loss term as a function of x."""
-        raise NotImplementedError
-
-    def square_slope(self, x: Array, advantages: Array) -> Array:
-        """d square / dx."""
-        raise NotImplementedError
-
-    def _ratio(self, xp: Namespace, log_probs: Array, prepared: PreparedPolicy) -> Array:
-        return log_ratio(xp, log_probs, prepared.reference, prepared, self.granularity_of())
-
-    def _loss(self, xp: Namespace, log_probs: Array, prepared: Any) -> Array:
-        x = self._ratio(xp, log_probs, prepared)
-        return xp.sum(prepared.weights * self.square(x, prepared.advantages))
-
-    def _coefficients(self, xp: Namespace, log_probs: Array, prepared: Any) -> Array:
-        slope = self.square_slope(self._ratio(xp, log_probs, prepared), prepared.advantages)
-        return to_tokens(xp, prepared.weights * slope, prepared, self.granularity_of())
+    def _taper(self, xp: Namespace, x: Array, advantages: Array) -> Array:
+        return xp.where(advantages < 0, xp.exp(xp.clip(x, -LIMIT, 0.0)), 1.0)
 
 
 @dataclass(frozen=True)
-class OPMD(SquaredObjective):
+class OPMD(Composed):
     r"""Policy gradient with a squared log-ratio to the policy that sampled, instead of clipping.
 
     .. math:: L = \frac{1}{BK}\sum_i \Big[-A_i x_i + \frac\tau2 x_i^2\Big], \qquad
@@ -94,32 +67,29 @@ class OPMD(SquaredObjective):
     Deviates: the paper does not state τ; 1e-3 is prime-rl's.
     """
 
-    traits: ClassVar[Traits] = Traits("target")
+    traits: ClassVar[Traits] = Traits("target", tokens=True, behaviour=True)
 
     tau: float = positive(1e-3)
     granularity: str = choice("sequence", "sequence", "token")
 
-    def granularity_of(self) -> str:
-        return self.granularity
-
-    def _prepare(self, groups: Groups) -> Any:
-        groups = from_behaviour(groups)
-        sequence = self.granularity == "sequence"
-        weights = (
-            candidate_weights(groups, "sequence") if sequence else token_weights(groups, "token")
+    def parts(self) -> Parts:
+        return Parts(
+            snapshot=from_behaviour,
+            advantage=centred,
+            ratio=self.granularity,
+            surrogate=Surrogate(self._slope, self._squared, clamp=False),
+            weights=Mean(self.granularity),
         )
-        found = prepare_policy(groups, advantage(groups, "centred"), weights)
-        return found._replace(reference=groups.log_probs_old)
 
-    def square(self, x: Array, advantages: Array) -> Array:
+    def _squared(self, xp: Namespace, x: Array, advantages: Array) -> Array:
         return self.tau / 2 * x * x - advantages * x
 
-    def square_slope(self, x: Array, advantages: Array) -> Array:
+    def _slope(self, xp: Namespace, x: Array, advantages: Array) -> Array:
         return self.tau * x - advantages
 
 
 @dataclass(frozen=True)
-class OAPL(SquaredObjective):
+class OAPL(Composed):
     r"""Regress the log-ratio on the optimal advantage of KL-regularised RL. No ratio, no clipping.
 
     .. math:: L = \frac{1}{BK}\sum_i \big(\beta_2\, x_i - (R_i - V)\big)^2, \qquad
@@ -136,24 +106,28 @@ class OAPL(SquaredObjective):
     Deviates: A*-PO estimates V before training, from the reference's samples; ours is of the group itself.
     """
 
-    traits: ClassVar[Traits] = Traits("target", reference=True)
+    traits: ClassVar[Traits] = Traits("target", reference=True, behaviour=True)
 
     beta1: float = positive(0.5)
     beta2: float = positive(1e-3)
     anchor: str = choice("rollout", "rollout", "reference")
 
-    def _prepare(self, groups: Groups) -> Any:
-        weights = candidate_weights(groups, "sequence")
-        found = prepare_policy(groups, self._optimal(groups)[..., None], weights)
-        return found._replace(reference=self._anchor(groups))
+    def parts(self) -> Parts:
+        return Parts(
+            snapshot=self._anchored,
+            advantage=self._optimal,
+            ratio="sequence",
+            surrogate=Surrogate(self._slope, self._squared, clamp=False),
+            weights=Mean("sequence"),
+        )
 
-    def _anchor(self, groups: Groups) -> Array:
-        """[B, K, T] log μ"""
+    def _anchored(self, groups: Groups) -> Groups:
+        """The groups with log μ as `log_probs_old`."""
         if self.anchor == "rollout":
-            return from_behaviour(groups).log_probs_old
+            return from_behaviour(groups)
         if groups.log_probs_ref is None:
             raise ValueError("anchor 'reference' needs log_probs_ref: pass it to tpo.Groups")
-        return groups.log_probs_ref
+        return replace(groups, log_probs_old=groups.log_probs_ref)
 
     def _optimal(self, groups: Groups) -> Array:
         """[B, K] R - V; 0 for candidates that do not count."""
@@ -164,8 +138,8 @@ class OAPL(SquaredObjective):
         value = self.beta1 * (top + xp.log(mean))
         return masked(xp, scores - value, groups.counted)
 
-    def square(self, x: Array, advantages: Array) -> Array:
+    def _squared(self, xp: Namespace, x: Array, advantages: Array) -> Array:
         return (self.beta2 * x - advantages) * (self.beta2 * x - advantages)
 
-    def square_slope(self, x: Array, advantages: Array) -> Array:
+    def _slope(self, xp: Namespace, x: Array, advantages: Array) -> Array:
         return 2 * self.beta2 * (self.beta2 * x - advantages)

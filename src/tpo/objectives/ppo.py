@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from tpo.arrays import Array, Namespace
-from tpo.groups import Groups
-from tpo.objectives.advantages import ADVANTAGES
+from tpo.objectives.advantages import ADVANTAGES, PER_CANDIDATE
 from tpo.objectives.aggregation import TOKEN_WEIGHTS
 from tpo.objectives.base import Traits, choice, inside_unit, nonnegative, positive
-from tpo.objectives.ratio import ClippedObjective, RatioObjective, prepare_ratio
+from tpo.objectives.parts import KL, Mean, Parts, Surrogate, WithKL, clip
+from tpo.objectives.surrogates import IMPORTANCE
 
 
 @dataclass(frozen=True)
-class PPO(ClippedObjective):
+class PPO(WithKL):
     r"""The clipped surrogate: no gain from moving a ratio beyond 1 ± clip.
 
     .. math:: L = -\mathrm{mean}\,\min(r A,\ \mathrm{clip}(r, 1-\epsilon, 1+\epsilon)A)
@@ -30,21 +30,24 @@ class PPO(ClippedObjective):
     Deviates: no critic and no value loss by default, no entropy bonus; the log-ratio is clamped to ±20.
     """
 
-    traits: ClassVar[Traits] = Traits("ratio", group=False)
+    traits: ClassVar[Traits] = Traits("ratio", group=False, tokens=True, kl=True)
 
     clip: float = inside_unit(0.2)
     advantage: str = choice("position", *ADVANTAGES)
     over: str = choice("candidate", *TOKEN_WEIGHTS)
 
-    def _prepare(self, groups: Groups) -> Any:
-        return prepare_ratio(groups, self.advantage, self.ratio_of(), self.over)
-
-    def clip_range(self) -> tuple[float, float]:
-        return self.clip, self.clip
+    def parts(self) -> Parts:
+        return Parts(
+            advantage=ADVANTAGES[self.advantage],
+            ratio="token",
+            surrogate=clip(self.clip, self.clip),
+            kl=KL(self.beta, self.kl_correction),
+            weights=Mean(self.over),
+        )
 
 
 @dataclass(frozen=True)
-class ImportanceWeighted(RatioObjective):
+class ImportanceWeighted(WithKL):
     r"""REINFORCE with exact importance weights, for rollouts of an older policy.
 
     .. math:: L = -\mathrm{mean}\,\frac{\pi(o)}{\pi_{old}(o)}\, A, \qquad
@@ -59,27 +62,24 @@ class ImportanceWeighted(RatioObjective):
     Deviates: the group mean is the baseline by default; `advantage="score"` has none.
     """
 
-    traits: ClassVar[Traits] = Traits("ratio", group=False)
+    traits: ClassVar[Traits] = Traits("ratio", group=False, kl=True)
 
     advantage: str = choice(
         "centred", "centred", "z", "leave_one_out", "over_mean", "score", "given"
     )
 
-    def ratio_of(self) -> str:
-        return "sequence"
-
-    def _prepare(self, groups: Groups) -> Any:
-        return prepare_ratio(groups, self.advantage, "sequence", "candidate")
-
-    def surrogate(self, xp: Namespace, x: Array, advantages: Array) -> Array:
-        return -xp.exp(x) * advantages
-
-    def surrogate_slope(self, xp: Namespace, x: Array, advantages: Array) -> Array:
-        return -xp.exp(x) * advantages
+    def parts(self) -> Parts:
+        return Parts(
+            advantage=PER_CANDIDATE[self.advantage],
+            ratio="sequence",
+            surrogate=IMPORTANCE,
+            kl=KL(self.beta, self.kl_correction),
+            weights=Mean("candidate"),
+        )
 
 
 @dataclass(frozen=True)
-class TRPOPenalty(RatioObjective):
+class TRPOPenalty(WithKL):
     r"""TRPO's trust region as a penalty: the surrogate minus a KL from the old policy.
 
     .. math:: L = \mathrm{mean}[-r A + \lambda\,\mathrm{KL}(\pi_{old}\|\pi)], \qquad
@@ -94,25 +94,31 @@ class TRPOPenalty(RatioObjective):
     Deviates: a fixed penalty in place of the constraint; the KL is estimated on the sampled tokens.
     """
 
-    traits: ClassVar[Traits] = Traits("ratio", group=False)
+    traits: ClassVar[Traits] = Traits("ratio", group=False, tokens=True, kl=True)
 
     kl_weight: float = nonnegative(1.0)
     advantage: str = choice("position", *ADVANTAGES)
 
-    def _prepare(self, groups: Groups) -> Any:
-        return prepare_ratio(groups, self.advantage, "token", "candidate")
+    def parts(self) -> Parts:
+        return Parts(
+            advantage=ADVANTAGES[self.advantage],
+            ratio="token",
+            surrogate=Surrogate(self._slope, self._penalised),
+            kl=KL(self.beta, self.kl_correction),
+            weights=Mean("candidate"),
+        )
 
-    def surrogate(self, xp: Namespace, x: Array, advantages: Array) -> Array:
+    def _penalised(self, xp: Namespace, x: Array, advantages: Array) -> Array:
         r = xp.exp(x)
         return -r * advantages + self.kl_weight * (r - 1 - x)
 
-    def surrogate_slope(self, xp: Namespace, x: Array, advantages: Array) -> Array:
+    def _slope(self, xp: Namespace, x: Array, advantages: Array) -> Array:
         r = xp.exp(x)
         return -r * advantages + self.kl_weight * (r - 1)
 
 
 @dataclass(frozen=True)
-class MDPO(RatioObjective):
+class MDPO(WithKL):
     r"""Mirror descent: the surrogate minus a KL in the other direction, over several steps.
 
     .. math:: L = -\mathbb{E}_{\pi}[A] + \frac1t \mathrm{KL}(\pi\|\pi_{old}) \approx
@@ -129,17 +135,23 @@ class MDPO(RatioObjective):
     which pushes every sampled token down by 1/t. That averages out over many samples, but not in a small group.
     """
 
-    traits: ClassVar[Traits] = Traits("ratio", group=False)
+    traits: ClassVar[Traits] = Traits("ratio", group=False, tokens=True, kl=True)
 
     step: float = positive(1.0)
     advantage: str = choice("position", *ADVANTAGES)
 
-    def _prepare(self, groups: Groups) -> Any:
-        return prepare_ratio(groups, self.advantage, "token", "candidate")
+    def parts(self) -> Parts:
+        return Parts(
+            advantage=ADVANTAGES[self.advantage],
+            ratio="token",
+            surrogate=Surrogate(self._slope, self._penalised),
+            kl=KL(self.beta, self.kl_correction),
+            weights=Mean("candidate"),
+        )
 
-    def surrogate(self, xp: Namespace, x: Array, advantages: Array) -> Array:
+    def _penalised(self, xp: Namespace, x: Array, advantages: Array) -> Array:
         r = xp.exp(x)
         return (r * x - r + 1) / self.step - r * advantages
 
-    def surrogate_slope(self, xp: Namespace, x: Array, advantages: Array) -> Array:
+    def _slope(self, xp: Namespace, x: Array, advantages: Array) -> Array:
         return xp.exp(x) * (x / self.step - advantages)

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from tpo.arrays import Array, Namespace
-from tpo.groups import LOW, Groups
+from tpo.groups import LOW, Groups, masked
 from tpo.objectives.advantages import standardized
 from tpo.objectives.base import Objective, Traits, positive
 from tpo.objectives.likelihood import LEVEL
-from tpo.objectives.ratio import log_ratio, to_tokens
+from tpo.objectives.parts import prepare_policy
+from tpo.objectives.ratio import MEAN, PreparedPolicy
 from tpo.objectives.target_matching import count_contexts
-from tpo.objectives.weighted import PreparedPolicy, prepare_policy
 
 
 @dataclass(frozen=True)
@@ -34,20 +34,22 @@ class REAL(Objective):
     a group of equal scores has a loss of 0.
     """
 
-    traits: ClassVar[Traits] = Traits("ratio")
+    traits: ClassVar[Traits] = Traits("ratio", whole_groups=True)
+    prepared_type: ClassVar[type] = PreparedPolicy
 
     tau: float = positive(0.5)
 
     def _prepare(self, groups: Groups) -> Any:
         xp, u = groups.xp, standardized(groups)
         sign = xp.cast(u > LEVEL, u) - xp.cast(u < -LEVEL, u)
-        return prepare_policy(groups, sign[..., None], 1.0 / count_contexts(u))
+        return prepare_policy(groups, sign, 1.0 / count_contexts(u))
 
     def _side(
         self, xp: Namespace, log_probs: Array, prepared: PreparedPolicy, sign: float
     ) -> tuple[Array, Array]:
         """[B, K, 1] the logits -sign·x/τ of one side of a group, and [B, 1, 1] log(1 + Σ e^logit)."""
-        x = log_ratio(xp, log_probs, prepared.log_probs_old, prepared, "mean")
+        log_probs = masked(xp, log_probs, prepared.tokens)
+        x = MEAN.log(xp, log_probs, prepared.log_probs_old, prepared)
         logits = xp.where(prepared.advantages == sign, -sign * x / self.tau, LOW)
         top = xp.amax(logits, axis=1, keepdims=True)
         top = xp.stop_gradient(xp.where(top > 0, top, 0.0))
@@ -63,4 +65,4 @@ class REAL(Objective):
         for sign in (1.0, -1.0):
             logits, log_total = self._side(xp, log_probs, prepared, sign)
             slope = slope - sign / self.tau * xp.exp(logits - log_total)
-        return to_tokens(xp, prepared.weights * slope, prepared, "mean")
+        return MEAN.to_tokens(xp, prepared.weights * slope, log_probs, prepared)

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from functools import partial
+from typing import ClassVar
 
-from tpo.groups import Groups
-from tpo.objectives.advantages import ADVANTAGES, advantage, outcome_rewards
-from tpo.objectives.aggregation import TOKEN_WEIGHTS, token_weights
+from tpo.objectives.advantages import ADVANTAGES, above_given, critic, leave_one_out
+from tpo.objectives.aggregation import TOKEN_WEIGHTS
 from tpo.objectives.base import Traits, choice, fraction
-from tpo.objectives.returns import gae
-from tpo.objectives.weighted import WeightedObjective, prepare_policy
+from tpo.objectives.parts import LIKELIHOOD, Composed, Mean, Parts
 
 
 @dataclass(frozen=True)
-class Reinforce(WeightedObjective):
+class Reinforce(Composed):
     r"""Raise the log-prob of what scored above a baseline.
 
     .. math:: L = -\mathrm{mean}[\mathrm{sg}(R - b)\, \log \pi]
@@ -31,19 +30,19 @@ class Reinforce(WeightedObjective):
     Deviates: the position baseline includes the sample itself.
     """
 
-    traits: ClassVar[Traits] = Traits("policy gradient", group=False, epochs=False)
+    traits: ClassVar[Traits] = Traits("policy gradient", group=False, epochs=False, tokens=True)
 
     advantage: str = choice("position", *ADVANTAGES)
     over: str = choice("candidate", *TOKEN_WEIGHTS)
 
-    def _prepare(self, groups: Groups) -> Any:
-        return prepare_policy(
-            groups, advantage(groups, self.advantage), token_weights(groups, self.over)
+    def parts(self) -> Parts:
+        return Parts(
+            advantage=ADVANTAGES[self.advantage], surrogate=LIKELIHOOD, weights=Mean(self.over)
         )
 
 
 @dataclass(frozen=True)
-class RLOO(WeightedObjective):
+class RLOO(Composed):
     r"""REINFORCE with the mean of the other candidates as baseline.
 
     .. math:: A_i = R_i - \frac{1}{K-1}\sum_{j \ne i} R_j = \frac{K}{K-1}(R_i - \bar R), \qquad
@@ -60,14 +59,12 @@ class RLOO(WeightedObjective):
 
     traits: ClassVar[Traits] = Traits("policy gradient", epochs=False)
 
-    def _prepare(self, groups: Groups) -> Any:
-        return prepare_policy(
-            groups, advantage(groups, "leave_one_out"), token_weights(groups, "candidate")
-        )
+    def parts(self) -> Parts:
+        return Parts(advantage=leave_one_out, surrogate=LIKELIHOOD, weights=Mean("candidate"))
 
 
 @dataclass(frozen=True)
-class ReMax(WeightedObjective):
+class ReMax(Composed):
     r"""REINFORCE with the greedy decode's score as baseline.
 
     .. math:: A_i = R_i - R(\mathrm{greedy}), \qquad L = -\frac{1}{BK}\sum A_i \sum_t \log \pi_{i,t}
@@ -84,14 +81,12 @@ class ReMax(WeightedObjective):
     traits: ClassVar[Traits] = Traits("policy gradient", group=False, epochs=False)
     needs: ClassVar[tuple[str, ...]] = ("baseline",)
 
-    def _prepare(self, groups: Groups) -> Any:
-        return prepare_policy(
-            groups, advantage(groups, "given"), token_weights(groups, "candidate")
-        )
+    def parts(self) -> Parts:
+        return Parts(advantage=above_given, surrogate=LIKELIHOOD, weights=Mean("candidate"))
 
 
 @dataclass(frozen=True)
-class A2C(WeightedObjective):
+class A2C(Composed):
     r"""Actor of the advantage actor-critic, with generalised advantage estimation.
 
     .. math:: L = -\mathrm{mean}[\mathrm{sg}(\hat A_t)\log\pi_t], \qquad
@@ -107,12 +102,14 @@ class A2C(WeightedObjective):
     Deviates: the critic's loss and the entropy bonus are left to the trainer; γ = 1 by default.
     """
 
-    traits: ClassVar[Traits] = Traits("policy gradient", group=False, critic=True, epochs=False)
+    traits: ClassVar[Traits] = Traits(
+        "policy gradient", group=False, critic=True, epochs=False, tokens=True
+    )
     needs: ClassVar[tuple[str, ...]] = ("values",)
 
     gamma: float = fraction(1.0)
     lam: float = fraction(1.0)
 
-    def _prepare(self, groups: Groups) -> Any:
-        advantages = gae(outcome_rewards(groups), groups.values, self.gamma, self.lam, groups.mask)
-        return prepare_policy(groups, advantages, token_weights(groups, "candidate"))
+    def parts(self) -> Parts:
+        advantage = partial(critic, gamma=self.gamma, lam=self.lam)
+        return Parts(advantage=advantage, surrogate=LIKELIHOOD, weights=Mean("candidate"))

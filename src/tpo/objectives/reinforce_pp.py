@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from tpo.arrays import Array, Namespace
+from tpo.arrays import Array
 from tpo.groups import Groups, masked
-from tpo.objectives.advantages import advantage, batch_z, outcome_rewards
-from tpo.objectives.aggregation import token_weights
+from tpo.objectives.advantages import batch_z, centred, outcome_rewards
 from tpo.objectives.base import Traits, flag, inside_unit, nonnegative
-from tpo.objectives.kl import clamped, k2_of
-from tpo.objectives.ratio import ClippedObjective
+from tpo.objectives.kl import K2
+from tpo.objectives.parts import KL, Mean, Parts, WithKL, clip
 from tpo.objectives.returns import backward_recurrence
-from tpo.objectives.weighted import prepare_policy
 
 
 @dataclass(frozen=True)
-class ReinforcePP(ClippedObjective):
+class ReinforcePP(WithKL):
     r"""Returns whitened over all tokens of the batch, in PPO's clipped surrogate.
 
     .. math:: A_{it} = \frac{G_{it} - \mathrm{mean}_{batch}G}{\sigma_{batch}(G)}, \qquad
@@ -34,37 +32,27 @@ class ReinforcePP(ClippedObjective):
     Deviates: population sigma over the batch's tokens without an epsilon.
     """
 
-    traits: ClassVar[Traits] = Traits("ratio", group=False, reference=True)
+    traits: ClassVar[Traits] = Traits("ratio", group=False, reference=True, tokens=True, kl=True)
 
     beta: float = nonnegative(0.01)
     clip: float = inside_unit(0.2)
     group_baseline: bool = flag(False)
 
-    def _prepare(self, groups: Groups) -> Any:
-        xp = groups.xp
+    def parts(self) -> Parts:
+        return Parts(
+            advantage=self._whitened,
+            ratio="token",
+            surrogate=clip(self.clip, self.clip),
+            kl=KL(self.beta, self.kl_correction, K2) if self.group_baseline else KL(),
+            weights=Mean("token"),
+        )
+
+    def _whitened(self, groups: Groups) -> Array:
+        """[B, K, T] G over the sigma of the batch"""
+        xp, old = groups.xp, groups.log_probs_old
         if self.group_baseline:
-            returns = advantage(groups, "centred") + xp.zeros_like(groups.log_probs_old)
+            returns = centred(groups)[..., None] + xp.zeros_like(old)
         else:
-            rewards = outcome_rewards(groups) - self.beta * (
-                groups.log_probs_old - groups.reference
-            )
+            rewards = outcome_rewards(groups) - self.beta * (old - groups.reference)
             returns = backward_recurrence(xp, rewards, xp.ones_like(rewards))
-        returns = masked(xp, returns, groups.mask)
-        whitened = batch_z(xp, returns, groups.mask)
-        return prepare_policy(groups, whitened, token_weights(groups, "token"))
-
-    def clip_range(self) -> tuple[float, float]:
-        return self.clip, self.clip
-
-    def penalty(self, xp: Namespace, d: Array) -> Array:
-        return k2_of(d) if self.group_baseline else xp.zeros_like(d)
-
-    def penalty_slope(self, xp: Namespace, d: Array) -> Array:
-        return d if self.group_baseline else xp.zeros_like(d)
-
-    def corrected_penalty(self, xp: Namespace, x: Array, kl: Array) -> Array:
-        """sg(r)·k2: the gradient of k2 is that of KL(pi‖ref) already, so none flows through r."""
-        return xp.exp(xp.stop_gradient(x)) * kl
-
-    def corrected_penalty_slope(self, xp: Namespace, x: Array, kl: Array, slope: Array) -> Array:
-        return xp.exp(clamped(xp, x)) * slope
+        return batch_z(xp, masked(xp, returns, groups.mask), groups.mask)

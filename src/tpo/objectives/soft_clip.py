@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from tpo.arrays import Array, Namespace
-from tpo.groups import Groups
-from tpo.objectives.advantages import advantage
-from tpo.objectives.aggregation import token_weights
+from tpo.objectives.advantages import standardized
 from tpo.objectives.base import Traits, nonnegative, positive
-from tpo.objectives.kl import LIMIT
-from tpo.objectives.ratio import RatioObjective, log_ratio, prepare_ratio
-from tpo.objectives.trust_masks import from_behaviour
-from tpo.objectives.weighted import PenalisedObjective, PreparedPolicy, prepare_policy
+from tpo.objectives.kl import LIMIT, clamped
+from tpo.objectives.parts import KL, Mean, Parts, Surrogate, WithKL, from_behaviour
+from tpo.objectives.surrogates import weighted_likelihood
 
 
 @dataclass(frozen=True)
-class SAPO(RatioObjective):
+class SAPO(WithKL):
     r"""A smooth gate on the ratio, slightly narrower for negative advantages.
 
     .. math:: L = -\frac1B\sum_b\frac1K\sum_i\frac1{|o_i|}\sum_t f(r_{it})u_i, \qquad
@@ -34,30 +31,36 @@ class SAPO(RatioObjective):
     Deviates: the log-ratio is clamped to ±20.
     """
 
-    traits: ClassVar[Traits] = Traits("ratio")
+    traits: ClassVar[Traits] = Traits("ratio", tokens=True, kl=True)
 
     tau_positive: float = positive(1.0)
     tau_negative: float = positive(1.05)
 
-    def _prepare(self, groups: Groups) -> Any:
-        return prepare_ratio(groups, "z", "token", "sequence")
+    def parts(self) -> Parts:
+        return Parts(
+            advantage=standardized,
+            ratio="token",
+            surrogate=Surrogate(self._slope, self._gated),
+            kl=KL(self.beta, self.kl_correction),
+            weights=Mean("sequence"),
+        )
 
     def _gate(self, xp: Namespace, x: Array, advantages: Array) -> tuple[Array, Array]:
         won = xp.cast(advantages > 0, x)
         tau = self.tau_negative + (self.tau_positive - self.tau_negative) * won
         return tau, xp.sigmoid(tau * (xp.exp(x) - 1))
 
-    def surrogate(self, xp: Namespace, x: Array, advantages: Array) -> Array:
+    def _gated(self, xp: Namespace, x: Array, advantages: Array) -> Array:
         tau, gate = self._gate(xp, x, advantages)
         return -4 / tau * gate * advantages
 
-    def surrogate_slope(self, xp: Namespace, x: Array, advantages: Array) -> Array:
+    def _slope(self, xp: Namespace, x: Array, advantages: Array) -> Array:
         _, gate = self._gate(xp, x, advantages)
         return -4 * gate * (1 - gate) * xp.exp(x) * advantages
 
 
 @dataclass(frozen=True)
-class CISPO(PenalisedObjective):
+class CISPO(WithKL):
     r"""REINFORCE weighted by a clipped ratio: a token with a clipped ratio still has a gradient.
 
     .. math:: L = -\frac{1}{\sum|o|}\sum_i\sum_t
@@ -73,26 +76,26 @@ class CISPO(PenalisedObjective):
     Deviates: the paper does not state its cap; the default is TRL's. The paper has no KL (beta = 0).
     """
 
-    traits: ClassVar[Traits] = Traits("ratio")
+    traits: ClassVar[Traits] = Traits("ratio", tokens=True, kl=True)
 
     floor: float = nonnegative(0.0)
     cap: float = positive(5.0)
 
-    def _prepare(self, groups: Groups) -> Any:
-        return prepare_policy(groups, advantage(groups, "z"), token_weights(groups, "token"))
+    def parts(self) -> Parts:
+        return Parts(
+            advantage=standardized,
+            ratio="token",
+            surrogate=weighted_likelihood(self._capped),
+            kl=KL(self.beta, self.kl_correction),
+            weights=Mean("token"),
+        )
 
-    def ratios(self, xp: Namespace, log_probs: Array, prepared: PreparedPolicy) -> Array:
-        """[B, K, T] pi/pi_old, not yet clipped."""
-        x = log_ratio(xp, log_probs, prepared.log_probs_old, prepared, "token")
-        return xp.exp(xp.clip(x, -LIMIT, LIMIT))
-
-    def credit(self, xp: Namespace, log_probs: Array, prepared: PreparedPolicy) -> Array:
-        r = xp.clip(self.ratios(xp, log_probs, prepared), self.floor, self.cap)
-        return prepared.weights * r * prepared.advantages
+    def _capped(self, xp: Namespace, x: Array, advantages: Array) -> Array:
+        return xp.clip(xp.exp(clamped(xp, x)), self.floor, self.cap)
 
 
 @dataclass(frozen=True)
-class VESPO(PenalisedObjective):
+class VESPO(WithKL):
     r"""REINFORCE weighted by a smooth bump of the whole sequence's ratio, which is 1 at ratio 1.
 
     .. math:: L = -\frac{1}{\sum|o|}\sum_i\sum_t \mathrm{sg}(\phi(w_i))\, u_i \log\pi_{it}, \qquad
@@ -109,21 +112,26 @@ class VESPO(PenalisedObjective):
     Deviates: the mean over the batch's tokens is TRL's. The paper has no KL (beta = 0).
     """
 
-    traits: ClassVar[Traits] = Traits("ratio")
+    traits: ClassVar[Traits] = Traits("ratio", tokens=True, behaviour=True, kl=True)
 
     k_positive: float = positive(2.0)
     lambda_positive: float = positive(3.0)
     k_negative: float = positive(3.0)
     lambda_negative: float = positive(2.0)
 
-    def _prepare(self, groups: Groups) -> Any:
-        groups = from_behaviour(groups)
-        return prepare_policy(groups, advantage(groups, "z"), token_weights(groups, "token"))
+    def parts(self) -> Parts:
+        return Parts(
+            snapshot=from_behaviour,
+            advantage=standardized,
+            ratio="sequence",
+            surrogate=weighted_likelihood(self._bump),
+            kl=KL(self.beta, self.kl_correction),
+            weights=Mean("token"),
+        )
 
-    def credit(self, xp: Namespace, log_probs: Array, prepared: PreparedPolicy) -> Array:
-        x = log_ratio(xp, log_probs, prepared.log_probs_old, prepared, "sequence")
+    def _bump(self, xp: Namespace, x: Array, advantages: Array) -> Array:
         x = xp.clip(x, math.log(1e-8), LIMIT)
-        raised = xp.cast(prepared.advantages >= 0, x)
+        raised = xp.cast(advantages >= 0, x)
         k = self.k_negative + (self.k_positive - self.k_negative) * raised
         rate = self.lambda_negative + (self.lambda_positive - self.lambda_negative) * raised
-        return super().credit(xp, log_probs, prepared) * xp.exp(k * x + rate * (1 - xp.exp(x)))
+        return xp.exp(k * x + rate * (1 - xp.exp(x)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from tpo import checks
 from tpo.arrays import Array, Namespace
@@ -185,6 +185,8 @@ def misfit(xp: Namespace, log_scores: Array, prepared: PreparedTarget) -> Array:
 
 class TargetObjective(Objective):
     """Base class of the family: cross-entropy to the target, with its gradient in closed form."""
+
+    prepared_type: ClassVar[type] = PreparedTarget
 
     def _loss(self, xp: Namespace, log_probs: Array, prepared: Any) -> Array:
         log_scores = log_scores_of(xp, log_probs, prepared.rule)

@@ -53,7 +53,7 @@ class TPO(TargetObjective):
     for language models.
     """
 
-    traits: ClassVar[Traits] = Traits("target")
+    traits: ClassVar[Traits] = Traits("target", whole_groups=True)
 
     eta: float = positive(1.0)
     score: str = choice("sum", *SCORES)

@@ -2,51 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from dataclasses import dataclass
+from typing import ClassVar
 
 from tpo.arrays import Array, Namespace
-from tpo.groups import Groups, masked
-from tpo.objectives.advantages import advantage
-from tpo.objectives.aggregation import token_weights
+from tpo.objectives.advantages import centred, standardized
 from tpo.objectives.base import Traits, choice, inside_unit, positive
-from tpo.objectives.ratio import ClippedObjective, RatioObjective, log_ratio, prepare_ratio
-from tpo.objectives.weighted import PreparedPolicy, prepare_policy
+from tpo.objectives.parts import KL, Mean, Parts, WithKL, clip, from_behaviour
+from tpo.objectives.ratio import MEAN, PreparedPolicy
+from tpo.objectives.surrogates import IMPORTANCE
 
 EDGE = 1e-6
 """Probabilities in a binary KL are kept this far from 0 and 1."""
 
 
-def from_behaviour(groups: Groups) -> Groups:
-    """The groups with `log_probs_rollout`, the policy that sampled, as their snapshot, where they have it."""
-    if groups.log_probs_rollout is None:
-        return groups
-    return replace(groups, log_probs_old=groups.log_probs_rollout, log_probs_ref=groups.reference)
-
-
-class TrustMask(RatioObjective):
-    """A ratio objective without the advantages of tokens or sequences outside a trust region.
-
-    The KL penalty, if there is one, keeps them.
-    """
-
-    def trusted(self, xp: Namespace, log_probs: Array, prepared: PreparedPolicy) -> Array:
-        """[B, K, T] or [B, K, 1] bool: what keeps its gradient."""
-        raise NotImplementedError
-
-    def _inside(self, xp: Namespace, log_probs: Array, prepared: PreparedPolicy) -> PreparedPolicy:
-        kept = self.trusted(xp, masked(xp, log_probs, prepared.tokens), prepared)
-        return prepared._replace(advantages=xp.where(kept, prepared.advantages, 0.0))
-
-    def _loss(self, xp: Namespace, log_probs: Array, prepared: Any) -> Array:
-        return super()._loss(xp, log_probs, self._inside(xp, log_probs, prepared))
-
-    def _coefficients(self, xp: Namespace, log_probs: Array, prepared: Any) -> Array:
-        return super()._coefficients(xp, log_probs, self._inside(xp, log_probs, prepared))
-
-
 @dataclass(frozen=True)
-class DPPO(TrustMask):
+class DPPO(WithKL):
     r"""Drop tokens that move on in the direction of their advantage, once their probability has moved enough.
 
     .. math:: L = -\frac{1}{BK}\sum_i\sum_t m_{it}\, r_{it} A_i, \qquad
@@ -64,18 +35,25 @@ class DPPO(TrustMask):
     Deviates: advantage and mean are Dr. GRPO's, as in the paper's runs, without its division by a fixed length.
     """
 
-    traits: ClassVar[Traits] = Traits("ratio")
+    traits: ClassVar[Traits] = Traits("ratio", tokens=True, behaviour=True, kl=True)
 
     divergence: str = choice("tv", "tv", "kl")
     delta: float = positive(0.15)
 
-    def _prepare(self, groups: Groups) -> Any:
-        groups = from_behaviour(groups)
-        return prepare_policy(
-            groups, advantage(groups, "centred"), token_weights(groups, "candidate")
+    def parts(self) -> Parts:
+        return Parts(
+            snapshot=from_behaviour,
+            advantage=centred,
+            trusted=self._near_or_returning,
+            ratio="token",
+            surrogate=IMPORTANCE,
+            kl=KL(self.beta, self.kl_correction),
+            weights=Mean("candidate"),
         )
 
-    def trusted(self, xp: Namespace, log_probs: Array, prepared: PreparedPolicy) -> Array:
+    def _near_or_returning(
+        self, xp: Namespace, log_probs: Array, prepared: PreparedPolicy
+    ) -> Array:
         now, then = xp.exp(log_probs), xp.exp(prepared.log_probs_old)
         onward = (now - then) * prepared.advantages > 0
         return ~(onward & (self._moved(xp, then, now) > self.delta))
@@ -87,15 +65,9 @@ class DPPO(TrustMask):
         then, now = xp.clip(then, EDGE, 1 - EDGE), xp.clip(now, EDGE, 1 - EDGE)
         return then * xp.log(then / now) + (1 - then) * xp.log((1 - then) / (1 - now))
 
-    def surrogate(self, xp: Namespace, x: Array, advantages: Array) -> Array:
-        return -xp.exp(x) * advantages
-
-    def surrogate_slope(self, xp: Namespace, x: Array, advantages: Array) -> Array:
-        return -xp.exp(x) * advantages
-
 
 @dataclass(frozen=True)
-class OPSM(TrustMask, ClippedObjective):
+class OPSM(WithKL):
     r"""GRPO without the sequences that are worse than their group and far from the policy that sampled them.
 
     .. math:: L = -\frac1B\sum_b\frac1K\sum_i\frac{m_i}{|o_i|}\sum_t
@@ -112,17 +84,22 @@ class OPSM(TrustMask, ClippedObjective):
     Deviates: the paper does not state δ; .5 nats per token is what TRL's documentation suggests.
     """
 
-    traits: ClassVar[Traits] = Traits("ratio")
+    traits: ClassVar[Traits] = Traits("ratio", tokens=True, behaviour=True, kl=True)
 
     clip: float = inside_unit(0.2)
     delta: float = positive(0.5)
 
-    def _prepare(self, groups: Groups) -> Any:
-        return prepare_ratio(from_behaviour(groups), "z", "token", "sequence")
+    def parts(self) -> Parts:
+        return Parts(
+            snapshot=from_behaviour,
+            advantage=standardized,
+            trusted=self._good_or_near,
+            ratio="token",
+            surrogate=clip(self.clip, self.clip),
+            kl=KL(self.beta, self.kl_correction),
+            weights=Mean("sequence"),
+        )
 
-    def clip_range(self) -> tuple[float, float]:
-        return self.clip, self.clip
-
-    def trusted(self, xp: Namespace, log_probs: Array, prepared: PreparedPolicy) -> Array:
-        lag = -log_ratio(xp, log_probs, prepared.log_probs_old, prepared, "mean")
+    def _good_or_near(self, xp: Namespace, log_probs: Array, prepared: PreparedPolicy) -> Array:
+        lag = -MEAN.log(xp, log_probs, prepared.log_probs_old, prepared)
         return ~((prepared.advantages < 0) & (lag > self.delta))

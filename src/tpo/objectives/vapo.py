@@ -7,25 +7,24 @@ from typing import Any, ClassVar, NamedTuple
 
 from tpo.arrays import Array, Namespace
 from tpo.groups import Groups, masked
-from tpo.objectives.advantages import outcome_rewards
-from tpo.objectives.aggregation import token_weights
+from tpo.objectives.advantages import critic
 from tpo.objectives.base import Traits, inside_unit, nonnegative, positive
-from tpo.objectives.ratio import ClippedObjective
-from tpo.objectives.returns import gae, length_adaptive_lambda
-from tpo.objectives.weighted import prepare_policy
+from tpo.objectives.parts import KL, Mean, Parts, WithKL, clip
+from tpo.objectives.ratio import PreparedPolicy
+from tpo.objectives.returns import length_adaptive_lambda
 
 
 class PreparedVAPO(NamedTuple):
     """What PPO needs, and the weights of the likelihood term on correct answers."""
 
     log_probs_old: Array
-    policy: Any
+    policy: PreparedPolicy
     correct: Array
     """[B, K, T] 1/n on each of the n tokens of correct answers"""
 
 
 @dataclass(frozen=True)
-class VAPO(ClippedObjective):
+class VAPO(WithKL):
     r"""Length-adaptive GAE, a higher upper clip bound, a token mean, and a likelihood term on correct answers.
 
     .. math:: L = -\frac{1}{\sum|o|}\sum
@@ -42,8 +41,9 @@ class VAPO(ClippedObjective):
     Deviates: the critic (λ_critic = 1, pretraining) is left to the trainer.
     """
 
-    traits: ClassVar[Traits] = Traits("ratio", group=False, critic=True)
+    traits: ClassVar[Traits] = Traits("ratio", group=False, critic=True, tokens=True, kl=True)
     needs: ClassVar[tuple[str, ...]] = ("values",)
+    prepared_type: ClassVar[type] = PreparedVAPO
 
     clip_low: float = inside_unit(0.2)
     clip_high: float = nonnegative(0.28)
@@ -51,19 +51,25 @@ class VAPO(ClippedObjective):
     likelihood: float = nonnegative(0.1)
     correct_above: float = nonnegative(0.0)
 
+    def parts(self) -> Parts:
+        return Parts(
+            advantage=self._length_adaptive,
+            ratio="token",
+            surrogate=clip(self.clip_low, self.clip_high),
+            kl=KL(self.beta, self.kl_correction),
+            weights=Mean("token"),
+        )
+
+    def _length_adaptive(self, groups: Groups) -> Array:
+        lengths = groups.lengths + groups.xp.zeros_like(groups.log_probs_old[..., :1])
+        return critic(groups, lam=length_adaptive_lambda(lengths, self.alpha))
+
     def _prepare(self, groups: Groups) -> Any:
         xp = groups.xp
-        lengths = groups.lengths + xp.zeros_like(groups.log_probs_old[..., :1])
-        lam = length_adaptive_lambda(lengths, self.alpha)
-        advantages = gae(outcome_rewards(groups), groups.values, 1.0, lam, groups.mask)
-        policy = prepare_policy(groups, advantages, token_weights(groups, "token"))
         winners = xp.cast(groups.total > self.correct_above, groups.log_probs_old)[..., None]
         tokens = masked(xp, winners + xp.zeros_like(groups.log_probs_old), groups.mask)
         n = xp.clip(xp.sum(tokens), 1.0, None)
-        return PreparedVAPO(groups.log_probs_old, policy, tokens / n)
-
-    def clip_range(self) -> tuple[float, float]:
-        return self.clip_low, self.clip_high
+        return PreparedVAPO(groups.log_probs_old, super()._prepare(groups), tokens / n)
 
     def _loss(self, xp: Namespace, log_probs: Array, prepared: Any) -> Array:
         nll = -xp.sum(prepared.correct * masked(xp, log_probs, prepared.policy.tokens))

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import tpo
+from tpo.arrays import Array
 from tpo.diagnostics.population import METHODS, population_beta
 from tpo.objectives.base import Traits, choice
-from tpo.objectives.weighted import WeightedObjective, prepare_policy
+from tpo.objectives.parts import LIKELIHOOD, Composed, Mean, Parts
 
 
 @dataclass(frozen=True)
-class Population(WeightedObjective):
+class Population(Composed):
     r"""The expected update of a method, g = beta(p)·(e_y - pi), summed over contexts.
 
     .. math:: L = -\sum_b \mathrm{sg}(\beta(p_b)) \log \pi_b(y_b)
@@ -26,13 +27,15 @@ class Population(WeightedObjective):
 
     method: str = choice("tpo", *METHODS)
 
-    def _prepare(self, groups: tpo.Groups) -> Any:
-        xp = groups.xp
-        correct = groups.total
+    def parts(self) -> Parts:
+        return Parts(advantage=self._push, surrogate=LIKELIHOOD, weights=Mean("sum"))
+
+    def _push(self, groups: tpo.Groups) -> Array:
+        """[B, A] beta on the correct action, 0 elsewhere"""
+        xp, correct = groups.xp, groups.total
         p = xp.sum(xp.exp(groups.log_probs_old[..., 0]) * correct, axis=-1, keepdims=True)
-        beta = population_beta(self.method, p, correct.shape[-1])
-        weights = xp.ones_like(groups.log_probs_old)
-        return prepare_policy(groups, (beta * correct)[..., None], weights)
+        beta: Array = population_beta(self.method, p, correct.shape[-1])
+        return beta * correct
 
 
 tpo.register("population", Population, listed=False)

@@ -14,8 +14,10 @@ from tpo.llm.trl.config import TargetPolicyConfig
 from tpo.llm.trl.distributed import Collectives
 from tpo.llm.trl.rollout_batch import Fit, RolloutBatch
 from tpo.objectives.kl import clamped, corrected, k3
-from tpo.objectives.ratio import ClippedObjective, RatioObjective
+from tpo.objectives.parts import Composed
+from tpo.objectives.ratio import TOKEN
 from tpo.objectives.soft_clip import CISPO
+from tpo.objectives.surrogates import clipped
 from tpo.objectives.target_matching import (
     PreparedTarget,
     log_scores_of,
@@ -135,7 +137,7 @@ def step_metrics(
         metrics["kl"] = collectives.token_mean(*of_rows(kl))
     objective, prepared = rollouts.objective, fit.prepared
     if isinstance(objective, CISPO):
-        above = objective.ratios(rollouts.groups.xp, fit.log_probs, prepared) > objective.cap
+        above = _log_ratios(rollouts, fit).exp() > objective.cap
         capped = above & (prepared.advantages > 0)
         metrics["cispo_clip_ratio"] = collectives.token_mean(*of_rows(capped))
     if (clipped := _clipped(rollouts, fit)) is not None:
@@ -153,8 +155,8 @@ def step_metrics(
 def _clipped(rollouts: RolloutBatch, fit: Fit) -> tuple[torch.Tensor, torch.Tensor] | None:
     """Which ratios are clipped at the lower bound and at the upper one; None if the objective clips none."""
     objective, prepared = rollouts.objective, fit.prepared
-    if isinstance(objective, ClippedObjective):
-        below, above = objective.clipped(_log_ratios(rollouts, fit).exp(), prepared.advantages)
+    if isinstance(objective, Composed) and (bounds := objective.parts().surrogate.bounds):
+        below, above = clipped(_log_ratios(rollouts, fit).exp(), prepared.advantages, *bounds)
         return below, above
     if isinstance(prepared, PreparedTarget) and prepared.rule.clip is not None:
         low, high = prepared.rule.clip
@@ -178,9 +180,8 @@ def _kl(rollouts: RolloutBatch, fit: Fit) -> torch.Tensor | None:
 def _log_ratios(rollouts: RolloutBatch, fit: Fit) -> torch.Tensor:
     """[G, K, T] or [G, K, 1] log(pi/pi_old) as the objective takes it, clamped; else per token."""
     objective, group = rollouts.objective, rollouts.groups
-    if isinstance(objective, RatioObjective):
-        x = objective.log_ratios(group.xp, fit.log_probs, group.log_probs_old, fit.prepared)
-    else:
-        x = masked(group.xp, fit.log_probs, group.mask) - group.log_probs_old
+    unit = objective.parts().unit if isinstance(objective, Composed) else TOKEN
+    log_probs = masked(group.xp, fit.log_probs, group.mask)
+    x = unit.log(group.xp, log_probs, group.log_probs_old, fit.prepared)
     log_ratios: torch.Tensor = clamped(group.xp, x)
     return log_ratios

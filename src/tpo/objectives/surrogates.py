@@ -1,0 +1,63 @@
+"""Surrogates: the loss term of one ratio, as a function of its logarithm x and of the advantage A."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from tpo.arrays import Array, Namespace
+
+Term = Callable[[Namespace, Array, Array], Array]
+"""(xp, x, A) -> array"""
+
+
+class Surrogate(NamedTuple):
+    """A loss term and its slope. Without `value` the term is the slope, held constant, times log pi."""
+
+    slope: Term
+    """d term / dx; without `value`, d term / d log pi"""
+    value: Term | None = None
+    clamp: bool = True
+    """whether x is clamped to ±LIMIT, beyond which `value` has no gradient"""
+    bounds: tuple[float, float] | None = None
+    """(low, high) if r is clipped to [1 - low, 1 + high]"""
+
+
+def _likelihood(xp: Namespace, x: Array, advantages: Array) -> Array:
+    return -advantages
+
+
+def _importance(xp: Namespace, x: Array, advantages: Array) -> Array:
+    return -xp.exp(x) * advantages
+
+
+LIKELIHOOD = Surrogate(_likelihood)
+"""-A·log pi, the policy gradient."""
+
+IMPORTANCE = Surrogate(_importance, _importance)
+"""-r·A, which is its own slope."""
+
+
+def clip(low: float, high: float) -> Surrogate:
+    """PPO's pessimistic surrogate, -min(r·A, clip(r, 1 - low, 1 + high)·A)."""
+
+    def value(xp: Namespace, x: Array, advantages: Array) -> Array:
+        r = xp.exp(x)
+        return -xp.minimum(r * advantages, xp.clip(r, 1 - low, 1 + high) * advantages)
+
+    def slope(xp: Namespace, x: Array, advantages: Array) -> Array:
+        r = xp.exp(x)
+        below, above = clipped(r, advantages, low, high)
+        return xp.where(above | below, 0.0, -r * advantages)
+
+    return Surrogate(slope, value, bounds=(low, high))
+
+
+def clipped(r: Array, advantages: Array, low: float, high: float) -> tuple[Array, Array]:
+    """Where a ratio is clipped and has no gradient: at the lower bound, and at the upper."""
+    return (advantages < 0) & (r < 1 - low), (advantages > 0) & (r > 1 + high)
+
+
+def weighted_likelihood(factor: Term) -> Surrogate:
+    """-sg(factor(x, A))·A·log pi: the policy gradient, each log-prob with a weight that has no gradient."""
+    return Surrogate(lambda xp, x, advantages: -factor(xp, x, advantages) * advantages)
