@@ -80,14 +80,17 @@ class Copy:
     def status(self, mutant: Mutant) -> int:
         """pytest's exit status for the mutant's tests."""
         path = self.source / "tpo" / mutant.file
-        original = path.read_text(encoding="utf-8")
+        original, written = path.read_text(encoding="utf-8"), path.stat().st_mtime
         path.write_text(mutant.applied(original), encoding="utf-8")
+        # bytecode counts as current by whole seconds and size, which a mutant may share with the original
+        os.utime(path, (written + 10, written + 10))
         try:
             return self.tested(mutant.tests).returncode
         except subprocess.TimeoutExpired:
             return FAILED
         finally:
             path.write_text(original, encoding="utf-8")
+            os.utime(path, (written, written))
 
     def tested(self, tests: Sequence[str], fresh: bool = False) -> subprocess.CompletedProcess[str]:
         """Run tests. Bytecode is kept only if `fresh`: that of a mutant could pass for the original's."""
