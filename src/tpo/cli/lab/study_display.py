@@ -89,7 +89,9 @@ class PlainWatch:
                 f"{planned.title}: done{seconds} ({self.done} of {self.jobs} runs)", file=sys.stderr
             )
         elif state.episode < planned.episodes:
-            words = f"error {last_error(state.curves):.3f}"
+            error = last_error(state.curves)
+            words = "" if np.isnan(error) else f"error {error:.3f}"
+            words = words if state.episode else "compiling"
             self.lines.show(planned.title, state.episode, planned.episodes, words)
 
 
