@@ -12,7 +12,7 @@ import pytest
 
 from tpo import reports
 from tpo.cli import main
-from tpo.cli.lab import logs
+from tpo.cli.lab import logs, study_display
 from tpo.cli.lab.plain_progress import PlainProgress
 from tpo.reports.notebook.table import ResultTable
 from tpo.storage.store import Store
@@ -183,6 +183,29 @@ def test_a_missing_logger_names_the_command_that_installs_it(service, package, m
         monkeypatch.setitem(sys.modules, name, None)
     assert main([*RUN, *METHODS, "--log", service]) == 2
     assert f"--log {service} needs {package}: pip install {package}" in capsys.readouterr().err
+
+
+def test_torch_without_tensorboard_is_refused_before_a_folder_is_made(
+    monkeypatch, tmp_path, capsys
+):
+    for name in ("tensorboardX", "tensorboard"):
+        monkeypatch.setitem(sys.modules, name, None)
+    out = tmp_path / "out"
+    assert main([*RUN, *METHODS, "--log", "tensorboard", "--out", str(out)]) == 2
+    assert "pip install tensorboardX" in capsys.readouterr().err
+    assert not out.exists()
+
+
+def test_piped_progress_of_a_study_says_when_it_compiles(capsys):
+    planned = SimpleNamespace(title="TPO H=3", episodes=4)
+    for episode, error in ((0, np.nan), (2, 0.5)):
+        curves = {"error": np.array([[error]])}
+        study_display.PlainWatch(1, lines=PlainProgress(every=0.0))(
+            planned, SimpleNamespace(episode=episode, curves=curves)
+        )
+    first, second = capsys.readouterr().err.splitlines()
+    assert first == "TPO H=3: 0/4, compiling"
+    assert second == "TPO H=3: 2/4, error 0.500"
 
 
 def test_a_folder_of_logs_has_the_method_as_its_name():

@@ -29,8 +29,8 @@ def summarise(*folders: str | Path) -> list[dict[str, Any]]:
 
     Keys: name, title, source, question, about, command, scale, settings; x and y, the axes (a panel may have
     its own y); panels; table; failures; verdicts; profiles; provenance, cost and progress. A panel without
-    "kind" holds curves. A panel of kind "bars" has series of x, y and se; one of kind "simplex" has series of arrows
-    between points of the triangle. Errors are fractions in curves and percent in tables.
+    "kind" holds curves. A panel of kind "bars" has series of x, y and se; one of kind "simplex" has series
+    of arrows between points of the triangle. Errors are fractions in curves and percent in tables.
     """
     return [summary(result) for result in gather(folders)]
 

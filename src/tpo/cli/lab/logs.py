@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib.util import find_spec
@@ -15,6 +16,11 @@ INSTALL = {
     "wandb": "--log wandb needs wandb: pip install wandb, then wandb login",
 }
 SERVICES = tuple(INSTALL)
+PACKAGES: dict[str, tuple[tuple[str, ...], ...]] = {
+    "tensorboard": (("tensorboardX",), ("torch", "tensorboard")),
+    "wandb": (("wandb",),),
+}
+"""The modules that a service needs, as alternatives."""
 
 
 class Writer(Protocol):
@@ -97,9 +103,13 @@ class WandB:
 def check_service(service: str | None) -> None:
     """Raise, before anything is imported, if no package of the service is installed."""
     name = (service or "").partition(":")[0]
-    packages = {"tensorboard": ("tensorboardX", "torch"), "wandb": ("wandb",)}.get(name, ())
-    if packages and not any(map(find_spec, packages)):
-        raise ModuleNotFoundError(INSTALL[name], name=packages[0])
+    choices = PACKAGES.get(name, ())
+    if choices and not any(all(map(_is_installed, modules)) for modules in choices):
+        raise ModuleNotFoundError(INSTALL[name], name=choices[0][0])
+
+
+def _is_installed(module: str) -> bool:
+    return sys.modules[module] is not None if module in sys.modules else bool(find_spec(module))
 
 
 def opened(service: str | None, folder: Path, config: Mapping[str, Any]) -> Log:
