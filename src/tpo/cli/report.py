@@ -73,23 +73,10 @@ def _beside(first: Path) -> Path:
 def _summaries(folders: list[Path]) -> list[dict[str, Any]]:
     """Of studies (stores and evidence), then of comparisons of language models."""
     from tpo.llm.comparison.summary import summary
-    from tpo.reports.comparisons import is_comparison
+    from tpo.reports.comparisons import is_comparison, read_kept
     from tpo.reports.summary import summarise
 
     kept = [path for path in folders if path.suffix == ".json"]
     compared = [folder for folder in folders if is_comparison(folder)]
     stores = [folder for folder in folders if folder not in (*compared, *kept)]
-    return [*(summarise(*stores) if stores else []), *map(summary, compared), *map(_kept, kept)]
-
-
-def _kept(path: Path) -> dict[str, Any]:
-    """A comparison of the evidence; any other file is an error."""
-    from tpo.reports.comparisons import current
-    from tpo.storage.files import read_json
-
-    found = read_json(path)
-    if not isinstance(found, dict) or not {"panels", "settings", "table"} <= set(found):
-        raise ValueError(
-            f"{path} holds no comparison of language models: give a file of docs/evidence/llm, or a folder"
-        )
-    return current(found)
+    return [*(summarise(*stores) if stores else []), *map(summary, compared), *map(read_kept, kept)]
