@@ -135,7 +135,7 @@ class RunLog(NamedTuple):
 
 
 def _check_numbers(path: Path, rows: Sequence[Any], needed: Sequence[str] = ()) -> None:
-    """ValueError that names the file and the first value that should be a number, or row that should be an object."""
+    """ValueError that names the file, and the first row that is not an object, or value not a number."""
     for row in rows:
         if not isinstance(row, Mapping):
             raise ValueError(f"{path} holds {row!r:.60}, expected an object: {RESULT.way_out}")
