@@ -74,13 +74,14 @@ def _summaries(folders: list[Path]) -> list[dict[str, Any]]:
     """Of studies (stores and evidence), then of runs and comparisons of language models."""
     import tpo.lab.studies  # noqa: F401 - known by name, for evidence and stores of earlier versions
     from tpo.llm.comparison.summary import summary
+    from tpo.reports.comparisons import read_kept
     from tpo.reports.summary import summarise
 
     kept = [path for path in folders if path.suffix == ".json"]
     trained = {folder: _language_models(folder) for folder in folders}
     models = [summary(one) for found in trained.values() for one in found]
     stores = [folder for folder in folders if folder not in kept and not trained[folder]]
-    return [*(summarise(*stores) if stores else []), *models, *map(_kept, kept)]
+    return [*(summarise(*stores) if stores else []), *models, *map(read_kept, kept)]
 
 
 def _language_models(folder: Path) -> list[Path]:
@@ -90,16 +91,3 @@ def _language_models(folder: Path) -> list[Path]:
     if is_comparison(folder) or is_single_run(folder):
         return [folder]
     return sorted(path for path in folder.glob("*/") if is_comparison(path))
-
-
-def _kept(path: Path) -> dict[str, Any]:
-    """A comparison of the evidence; any other file is an error."""
-    from tpo.reports.comparisons import current
-    from tpo.storage.files import read_json
-
-    found = read_json(path)
-    if not isinstance(found, dict) or not {"panels", "settings", "table"} <= set(found):
-        raise ValueError(
-            f"{path} holds no comparison of language models: give a file of docs/evidence/llm, or a folder"
-        )
-    return current(found)

@@ -87,10 +87,11 @@ def read(folder: Path, name: str) -> Manifest | None:
     if plain is None:
         return None
     try:
+        json.dumps(plain, allow_nan=False)
         parts = tuple(PlannedCell(**part) for part in plain.pop("parts"))
         found = Manifest(parts=parts, **plain)
         check_fields(found)
-    except (KeyError, TypeError) as error:
+    except (KeyError, TypeError, ValueError) as error:
         raise ValueError(
             f"{path} is not a manifest that this tpo can read ({type(error).__name__}: {error}): "
             "use the tpo that wrote it, or remove the file and run the study again, which keeps finished runs"

@@ -87,7 +87,9 @@ class Study:
     def __post_init__(self) -> None:
         check_fields(self)
         if not self.measures:
-            raise ValueError("measures is empty, expected the names of curves, the first for the table")
+            raise ValueError(
+                "measures is empty, expected the names of curves, the first for the table"
+            )
 
     def scale(self, name: str) -> Scale:
         """The scale of that name; an unknown one lists the valid ones."""

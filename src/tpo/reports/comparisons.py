@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 
 from tpo.declarations.published import Published
+from tpo.reports.html import page
+from tpo.reports.markdown import report_page
 from tpo.reports.page_data import plain
 from tpo.reports.tables import Ours
 from tpo.storage.files import read_json, write_text
@@ -53,6 +55,28 @@ def keep(folder: Path, summary: Mapping[str, Any], name: str) -> Path:
 def read(folder: Path) -> dict[str, dict[str, Any]]:
     """Every comparison in the evidence, by name, with current names of options."""
     return {path.stem: current(read_json(path)) for path in sorted((folder / "llm").glob("*.json"))}
+
+
+def read_kept(path: Path) -> dict[str, Any]:
+    """The comparison in a file of the evidence; an error that names the file if it is none, or damaged.
+
+    It is shown once, to find what is missing or of another type wherever it is.
+    """
+    found = read_json(path)
+    if not isinstance(found, dict) or not {"panels", "settings", "table"} <= set(found):
+        raise ValueError(
+            f"{path} holds no comparison of language models: give a file of docs/evidence/llm, or a folder"
+        )
+    try:
+        summary = current(found)
+        json.dumps(summary, allow_nan=False)
+        page.report([summary])
+        report_page.report([summary])
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        raise ValueError(
+            f"{path} is damaged ({type(error).__name__}: {error}): restore the file"
+        ) from error
+    return summary
 
 
 def current(summary: Mapping[str, Any]) -> dict[str, Any]:

@@ -22,6 +22,7 @@ from tpo.objectives.method_syntax import label
 from tpo.reports.load import CellResult, StudyResult
 from tpo.reports.series import Series
 from tpo.storage.files import read_json, write_text
+from tpo.storage.shapes import check_fields
 
 FORMAT = 1
 ASKED = ("scale", "seeds", "episodes", "settings")
@@ -123,17 +124,20 @@ def _study_result(path: Path) -> StudyResult:
             "the file, or write it again from the store with tpo evidence DIR"
         )
     try:
+        json.dumps(found, allow_nan=False)
         own = found.get("declaration")
         study = Study.from_json(own) if own else declarations.get_study(found["study"])
         cells = [_cell_result(cell, found["origins"]) for cell in found["parts"]]
         there = {cell.place for cell in cells}
         cells += [cell for cell in planned(study, found["scale"]) if cell.place not in there]
-        return StudyResult(study, _manifest(found, cells), tuple(cells))
-    except (KeyError, TypeError, IndexError, ValueError) as error:
+        result = StudyResult(study, _manifest(found, cells), tuple(cells))
+        check_fields(result)
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         raise ValueError(
             f"{path} is damaged ({type(error).__name__}: {error}): restore the file, or write it again "
             "from the store with tpo evidence DIR"
         ) from error
+    return result
 
 
 def planned(study: Study, scale: str) -> list[CellResult]:

@@ -17,7 +17,7 @@ def check_fields(one: Any) -> None:
 
     A list may take the place of a tuple of any length.
     """
-    hints = _hints(type(one))
+    hints = _hints(type(one))  # type: ignore[arg-type]  # a class is hashable
     for field in fields(one):
         value = getattr(one, field.name)
         if not _fits(value, hints[field.name]):
@@ -38,7 +38,9 @@ def _fits(value: Any, hint: Any) -> bool:
     if kind is tuple:
         if parts[-1] is ...:
             return isinstance(value, (tuple, list)) and all(_fits(x, parts[0]) for x in value)
-        return isinstance(value, tuple) and len(value) == len(parts) and all(map(_fits, value, parts))
+        return (
+            isinstance(value, tuple) and len(value) == len(parts) and all(map(_fits, value, parts))
+        )
     if isinstance(kind, type) and issubclass(kind, Mapping):
         of_key, of_value = parts
         return isinstance(value, Mapping) and all(

@@ -14,7 +14,6 @@ Several processes may use one store. A file that is broken is renamed to NAME.br
 from __future__ import annotations
 
 import json
-import math
 import os
 import re
 import shutil
@@ -206,6 +205,7 @@ def joined(shards: Sequence[Curves]) -> Curves:
 def _cost_from_bytes(content: bytes) -> dict[str, Any]:
     found = json_object(content)
     seconds, provenance = float(found["seconds"]), found.get("provenance") or {}
-    if not (math.isfinite(seconds) and isinstance(provenance, dict)):
-        raise ValueError("expected finite seconds, and an object as provenance")
+    if not isinstance(provenance, dict):
+        raise ValueError(f"provenance is {provenance!r:.60}, expected an object")
+    json.dumps([seconds, provenance], allow_nan=False)
     return {"seconds": seconds, "provenance": provenance}

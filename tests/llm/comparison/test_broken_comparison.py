@@ -130,3 +130,31 @@ def test_runs_with_other_evaluations_are_compared_where_both_have_one(plan: Plan
     found = summary(plan.folder)
     assert found["progress"]["cells_done"] == 3
     assert [one["reached"] for one in found["methods"]] == [2, 1]
+
+
+WRONG_VALUES: list[tuple[str, Any]] = [
+    ("evaluations", []),
+    ("evaluations", [1]),
+    ("evaluations", [{"step": 0, "sampled": 0.1, "greedy": 0.1}]),
+    ("evaluations", [{"step": 0, "sampled": "x", "greedy": 0.1, "pass_at_k": 0.1}]),
+    ("seconds_per_step", 1.5),
+    ("seconds_per_step", {"step": "x"}),
+    ("seconds", 10**400),
+    ("peak_memory", "x"),
+]
+
+
+def test_a_wrong_value_is_named_and_the_others_are_read(plan: Plan) -> None:
+    complete = [
+        run for run in _runs(plan) if not run.is_tuning and (run.folder / "result.json").exists()
+    ]
+    path = complete[0].folder / "result.json"
+    whole = path.read_text()
+    for name, value in WRONG_VALUES:
+        write_json(path, {**json.loads(whole), name: value})
+        assert any(str(path) in one for one in _failures(plan.folder)), (name, value)
+    path.write_text(whole)
+    log = path.with_name("log.jsonl")
+    log.write_text(log.read_text().replace('"entropy": 2.0', '"entropy": "x"', 1))
+    (named,) = [one for one in _failures(plan.folder) if one != "no memory"]
+    assert named.startswith(f"{log} holds 'entropy' 'x', expected a number: ")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,6 +20,15 @@ UNINFORMATIVE_END = 0.1
 FAILED = JsonFile("failed.json", {"error": str, "kind": str}, "remove it")
 BROKEN_FILE = "broken file"
 """The `error_kind` of a run with a file that cannot be read."""
+
+
+LOGGED = (
+    *MEASURES, "groups/all_pass", "grad_norm", "skipped_steps", "reward_failures", "failures", "kl",
+    "step", "seconds", "peak_memory",
+)  # fmt: skip
+"""Numbers that may be missing: of a row, an evaluation or a result."""
+EVALUATED = ("step", "greedy", "sampled", "pass_at_k")
+"""Numbers that every evaluation has."""
 
 
 class RunLog(NamedTuple):
@@ -55,10 +65,18 @@ class RunLog(NamedTuple):
                 f"{log} ends at step {logged} of {run.recipe.steps}, and {RESULT.name} is there: restore the "
                 f"log, or remove {RESULT.name}: --resume then finishes the run again"
             )
+        evaluations = run.folder / "evaluations.jsonl"
+        evaluated = result["evaluations"] if result else read_lines(evaluations)
+        _check_numbers(log, rows)
+        _check_numbers(run.folder / RESULT.name if result else evaluations, evaluated, EVALUATED)
+        if result:
+            if not evaluated:
+                raise ValueError(f"{run.folder / RESULT.name} has no evaluation: {RESULT.way_out}")
+            _check_numbers(run.folder / RESULT.name, [result, result["seconds_per_step"]])
         return cls(
             run,
             rows,
-            result["evaluations"] if result else read_lines(run.folder / "evaluations.jsonl"),
+            evaluated,
             result,
             failed["error"] if failed else None,
             failed["kind"] if failed else None,
@@ -114,6 +132,23 @@ class RunLog(NamedTuple):
         recipe = self.run.recipe
         batches = np.array([row["step"] // recipe.epochs for row in self.evaluations])
         return batches * recipe.prompts * recipe.group_size
+
+
+def _check_numbers(path: Path, rows: Sequence[Any], needed: Sequence[str] = ()) -> None:
+    """ValueError that names the file, and the first row that is not an object, or value not a number."""
+    for row in rows:
+        if not isinstance(row, Mapping):
+            raise ValueError(f"{path} holds {row!r:.60}, expected an object: {RESULT.way_out}")
+        for name in (*needed, *LOGGED):
+            value = row.get(name)
+            if not (_is_number(value) or (value is None and name not in needed)):
+                raise ValueError(
+                    f"{path} holds {name!r} {value!r:.60}, expected a number: {RESULT.way_out}"
+                )
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, float) or (isinstance(value, int) and abs(value) < 2**63)
 
 
 RunLogs = Mapping[MethodSpec, Sequence[RunLog]]

@@ -44,7 +44,13 @@ class JsonFile(NamedTuple):
 RECIPE = JsonFile("recipe.json", {"model": str, "task": str}, START_AGAIN)
 RESULT = JsonFile(
     "result.json",
-    {"steps": int, "evaluations": list, "seconds": (int, float), "provenance": dict},
+    {
+        "steps": int,
+        "evaluations": list,
+        "seconds": (int, float),
+        "seconds_per_step": dict,
+        "provenance": dict,
+    },
     "restore it, or remove it: --resume then finishes the run again from its last checkpoint",
 )
 MICRO_BATCH = JsonFile(
