@@ -38,13 +38,13 @@ def script(top: argparse.ArgumentParser, shell: str) -> str:
 def _add_names(top: argparse.ArgumentParser) -> None:
     """Let the names of studies, tasks, objectives and scales be completed, which a command checks itself."""
     import tpo
-    from tpo.cli.lab.cells import TASKS
     from tpo.lab.studies import SCALES, list_studies
+    from tpo.lab.studies.own_runs import TASKS
 
     names: dict[tuple[str, str], Sequence[str]] = {
         ("run", "study"): [*list_studies(), "all"],
         ("studies", "study"): list_studies(),
-        ("run", "task"): TASKS,
+        ("run", "task"): list(TASKS),
         ("run", "match"): ("prompts", "interactions"),
         ("train", "objective"): tpo.list_objectives(),
         **{(command, "scale"): SCALES for command in ("run", "compare", "demo")},
