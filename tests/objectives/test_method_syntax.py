@@ -10,7 +10,7 @@ from tpo.objectives.method_syntax import label, parse, parse_value, written
 @pytest.mark.parametrize(
     ("text", "value"),
     [("4", 4), ("1e-5", 1e-5), (".5", 0.5), ("true", True), ("False", False), ("(1, 2)", (1, 2)),
-     ("adam", "adam"), ("inf", float("inf")), ("null", None)],
+     ("adam", "adam"), ("inf", float("inf")), ("None", "None")],
 )  # fmt: skip
 def test_a_value_is_a_number_true_or_false_or_text(text, value):
     found = parse_value(text)

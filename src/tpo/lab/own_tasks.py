@@ -42,7 +42,16 @@ def own_task_type(spec: str) -> Any:
 
 
 def own_task(text: str) -> Task:
-    """The task of `FILE.py:CLASS:option=value`, checked by shapes."""
+    """The task of `FILE.py:CLASS:option=value`, checked by shapes, which takes JAX."""
+    task = made_task(text)
+    from tpo.lab.tasks.shapes import check_shapes
+
+    check_shapes(task)
+    return task
+
+
+def made_task(text: str) -> Task:
+    """The task of `FILE.py:CLASS:option=value`, if its file, its class and its options are right."""
     spec, *pairs = user_code.split_options(text)
     kind = own_task_type(spec)
     accepted = [f.name for f in fields(kind)]
@@ -51,9 +60,6 @@ def own_task(text: str) -> Task:
         task: Task = kind(**options)
     except TypeError as error:
         raise TypeError(f"--task {text}: {error}") from None
-    from tpo.lab.tasks.shapes import check_shapes
-
-    check_shapes(task)
     return task
 
 

@@ -29,12 +29,13 @@ def parse(text: str) -> tuple[str, dict[str, Any]]:
 
 
 def parse_value(text: str) -> Any:
-    """A number, true or false, or text; for tuples as Python writes them."""
+    """A number, true or false, or text; tuples as Python writes them. None is text: leave the option out."""
     for read in (ast.literal_eval, json.loads, float):
         try:
-            return read(text)
+            found = read(text)
         except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
             continue
+        return text if found is None else found
     return text
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import tpo
 from tpo.declarations.study import ERROR, Measure, Scale, Study
 from tpo.lab.names import OPTIMISERS, REWARDS, TARGETS
+from tpo.lab.own_tasks import made_task
 from tpo.lab.studies.method_specs import bandit_row, sequence_row
 from tpo.objectives.base import check_group_size
 from tpo.objectives.method_syntax import parse
@@ -84,6 +85,8 @@ class OwnRun:
             TASK.check("--task", self.task)
         for method in methods:
             _check_any(method) if own else self._check(method)
+        if own:
+            made_task(self.task)
 
     def _check(self, method: str) -> None:
         """A method on a task of the library."""
