@@ -49,6 +49,9 @@ def run(command: list[str], hidden: tuple[str, ...], cwd: Path) -> subprocess.Co
 def test_the_extra_is_named(
     command: list[str], hidden: tuple[str, ...], extra: str, tmp_path: Path
 ) -> None:
+    (tmp_path / "any").mkdir()
+    (tmp_path / "any/config.json").write_text("{}")
+    (tmp_path / "options.yaml").write_text("model: any\n")
     done = run(command, hidden, tmp_path)
     assert done.returncode == 2, done.stderr
     assert f"pip install 'tpo[{extra}]'" in done.stderr, done.stderr
