@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tpo.llm.comparison.method import MethodSpec, methods
+from tpo.llm.comparison.options import ComparisonOptions
 from tpo.llm.comparison.tuning import SEED_OFFSET, Tuning, read_tuning
 from tpo.llm.runs.artifacts import JsonFile
 from tpo.llm.runs.earlier_runs import recorded_options
@@ -67,7 +68,7 @@ class Plan:
 
     recipe: Recipe
     methods: tuple[MethodSpec, ...]
-    seeds: int = 1
+    seeds: int = ComparisonOptions.seeds
     tuning: Tuning | None = None
 
     def __post_init__(self) -> None:

@@ -19,6 +19,7 @@ from typing import Any
 
 from tpo.llm.rewards.sandbox import DEFAULT, Sandbox
 from tpo.llm.rewards.worker import ScorerError, ScoringWorker
+from tpo.llm.run_options import ScoringOptions
 
 
 class Failures:
@@ -60,8 +61,8 @@ class Scoring:
         self,
         scorer: Mapping[str, Any],
         columns: Sequence[str] = ("answer",),
-        timeout: float = 10.0,
-        workers: int = 2,
+        timeout: float = ScoringOptions.timeout,
+        workers: int = ScoringOptions.scorers,
         threshold: float | None = None,
         sandbox: Sandbox = DEFAULT,
     ) -> None:

@@ -12,6 +12,7 @@ import torch
 from tpo.llm.group_metrics import group_metrics
 from tpo.llm.packed.log_probs import at_targets
 from tpo.llm.rewards.pool import Scoring
+from tpo.llm.run_options import GroupOptions, LogOptions, OutputOptions, TrainingOptions
 from tpo.llm.runs.prompts import Tokens, prompt_text, token_ids
 from tpo.llm.sampling.sampler import Sampler, up_to_end
 
@@ -25,14 +26,14 @@ EXAMPLES = 5
 class EvaluationSettings:
     """How held-out prompts are evaluated; all but `k` and `seed` should be as in training."""
 
-    k: int = 8
+    k: int = OutputOptions.eval_samples
     """samples per prompt"""
-    max_new_tokens: int = 256
-    temperature: float = 1.0
+    max_new_tokens: int = TrainingOptions.max_tokens
+    temperature: float = TrainingOptions.temperature
     """of samples"""
-    success: float = 0.5
+    success: float = LogOptions.success
     """a score above this counts as solved"""
-    drop_truncated: bool = False
+    drop_truncated: bool = GroupOptions.drop_truncated
     """whether training leaves truncated completions out of their group"""
     chat_template_kwargs: Mapping[str, Any] | None = None
     seed: int = 0

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from tpo.llm.rewards.pool import Scoring
 from tpo.llm.rewards.sandbox import DEFAULT, Sandbox
+from tpo.llm.run_options import ScoringOptions
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -32,7 +33,10 @@ class TextTask:
     """the commit of a dataset of the hub"""
 
     def scoring(
-        self, timeout: float = 10.0, workers: int = 2, sandbox: Sandbox = DEFAULT
+        self,
+        timeout: float = ScoringOptions.timeout,
+        workers: int = ScoringOptions.scorers,
+        sandbox: Sandbox = DEFAULT,
     ) -> Scoring:
         """A reward function for TRL; the processes that score start with its first call."""
         return Scoring(self.scorer, self.columns, timeout, workers, self.threshold, sandbox)

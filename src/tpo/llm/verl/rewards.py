@@ -8,22 +8,19 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import fields
 from functools import lru_cache
 from typing import Any
 
 from tpo.llm.rewards.pool import Scoring
 from tpo.llm.rewards.sandbox import Sandbox
 from tpo.llm.rewards.scorers import NAMED
+from tpo.llm.run_options import ScoringOptions
+from tpo.options import declared
 
 PLAIN = re.compile(r"[A-Za-z0-9_+*/ -]{0,64}")
 """A word, a name or an operator: nothing that calls a function or reaches an attribute."""
-WORKERS = 2
-"""Processes per scorer, in each of verl's reward workers."""
 OPTION = "reward.custom_reward_function.reward_kwargs.scorer"
 """The option of verl's config that names a scorer of your own."""
-SANDBOX_OPTIONS = tuple(field.name for field in fields(Sandbox))
-"""Options beside it: what the processes may use."""
 
 
 def compute_score(
@@ -31,7 +28,7 @@ def compute_score(
     solution_str: str,
     ground_truth: str,
     extra_info: dict[str, Any] | None = None,
-    timeout: float = 10.0,
+    timeout: float = ScoringOptions.timeout,
     scorer: str | None = None,
     **more: Any,
 ) -> float:
@@ -43,7 +40,7 @@ def compute_score(
     """
     row = json.loads(ground_truth)
     _check(row["scorer"], scorer)
-    sandbox = Sandbox(**{k: more[k] for k in SANDBOX_OPTIONS if k in more})
+    sandbox = Sandbox(**{k: more[k] for k in declared(Sandbox) if k in more})
     named = json.dumps(row["scorer"], sort_keys=True)
     scoring = _scoring(named, row["threshold"], timeout, sandbox)
     (score,) = scoring([solution_str], **{name: [value] for name, value in row["given"].items()})
@@ -88,4 +85,4 @@ def _check_plain(value: Any) -> None:
 def _scoring(scorer: str, threshold: float | None, timeout: float, sandbox: Sandbox) -> Scoring:
     spec = json.loads(scorer)
     columns = ("index",) if "dataset" in spec else ("answer",)
-    return Scoring(spec, columns, timeout, WORKERS, threshold, sandbox)
+    return Scoring(spec, columns, timeout, ScoringOptions.scorers, threshold, sandbox)
