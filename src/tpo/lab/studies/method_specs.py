@@ -15,7 +15,7 @@ import tpo
 from tpo.checks import close_match
 from tpo.lab.names import BANDIT_METHODS, OPTIMISERS, SEQUENCE_METHODS, PaperMethod
 from tpo.objectives import entry
-from tpo.objectives.labels import label as objective_label
+from tpo.objectives.base import label as objective_label
 from tpo.options import COUNT, one_of, optional
 from tpo.user_code import is_spec, split_options
 

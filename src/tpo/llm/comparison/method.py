@@ -12,7 +12,7 @@ from typing import Any
 from tpo.checks import close_match
 from tpo.llm.objective_options import accepted_options, build_objective
 from tpo.llm.runs.recipe import Recipe, typed_option
-from tpo.objectives.labels import label
+from tpo.objectives.base import label
 from tpo.storage.former_names import FORMER_OPTIONS, FORMER_VALUES, current_options
 from tpo.user_code import split_options
 
