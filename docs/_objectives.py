@@ -14,8 +14,7 @@ import _symbols
 from sphinx.application import Sphinx
 
 import tpo
-from tpo.objectives.base import Entry, entry
-from tpo.objectives.labels import label
+from tpo.objectives.base import Entry, entry, label
 
 REQUIRED = (".. math::", "Shapes:", "Edge cases:", "Source:", "Deviates:")
 ENGINES = {"trl": "TRL", "verl": "verl", "skyrl": "SkyRL", "prime_rl": "prime-rl"}
@@ -169,14 +168,20 @@ def table() -> str:
     for name in tpo.list_objectives():
         found = entry(name)
         traits = found.make.traits
-        asks = (traits.group, traits.critic, traits.reference, traits.epochs)
+        asks = (
+            *(traits.group, traits.critic, traits.reference, traits.epochs),
+            *(traits.tokens, traits.behaviour, traits.kl),
+        )
         yes = ("yes" if asked else "" for asked in asks)
         link = f":doc:`{label(name)} <{name}>` ``{name}``"
         rows.append((link, found.summary, traits.family, *yes))
-    head = ("objective", "in short", "family", "group", "critic", "reference", "epochs")
+    head = (
+        *("objective", "in short", "family", "group", "critic", "reference", "epochs"),
+        *("tokens", "sampler", "KL"),
+    )
     lines = [
         *OBJECTIVES_INTRODUCTION,
-        *list_table(head, rows, "16 42 10 8 8 11 9"),
+        *list_table(head, rows, "14 34 10 7 7 10 8 8 9 5"),
         *TABLE_4_DIFFERENCES,
         *standard_group(),
         ".. toctree::",
@@ -199,6 +204,9 @@ OBJECTIVES_INTRODUCTION = (
     "- *critic*: needs ``values``.",
     "- *reference*: uses ``log_probs_ref``, by default or by an option.",
     "- *epochs*: made for several epochs per batch (TRL's ``num_iterations``).",
+    "- *tokens*: needs the log-prob of every token, by default or by an option.",
+    "- *sampler*: uses ``log_probs_rollout``, the sampling engine's log-probs, where they are given.",
+    "- *KL*: has a KL to the reference of its own, weighted by ``beta``.",
     "",
 )
 

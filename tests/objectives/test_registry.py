@@ -3,7 +3,7 @@
 from importlib import import_module
 
 import tpo
-from tpo.objectives.labels import LABELS, label
+from tpo.objectives.base import entry, label
 from tpo.objectives.tpo import TPO
 
 
@@ -19,8 +19,8 @@ def test_every_objective_has_a_display_name_of_its_own() -> None:
     named = [label(name) for name in tpo.list_objectives()]
     assert len(set(named)) == len(named)
     assert not set(named) & set(tpo.list_objectives())
-    assert set(LABELS) == set(tpo.list_objectives())
-    assert (label("dr_grpo"), label("mine")) == ("Dr. GRPO", "mine")
+    assert all(entry(name).label for name in tpo.list_objectives())
+    assert (label("dr_grpo"), label("mine"), label("mine.py:Mine")) == ("Dr. GRPO", "mine", "Mine")
 
 
 def test_former_values_of_an_option_give_the_current_objective() -> None:

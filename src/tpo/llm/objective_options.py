@@ -35,13 +35,14 @@ def build_objective(name: str, options: Mapping[str, Any], beta: float, beta_is:
             raise ValueError(
                 f"{option} is {value!r}, and objective {name!r} has no {option}: leave {option} out"
             )
-    if "beta" in given:
+    own_kl = entry(name).make.traits.kl
+    if "beta" in given and (own_kl or "beta" not in accepted):
         raise ValueError(
             f"objective_options holds beta, which is an option of the config: {beta_is}"
         )
     if accepted.get("score") == "sum":
         given.setdefault("score", DEFAULT_SCORE)
-    if "beta" in accepted:
+    if own_kl:
         given["beta"] = beta
     return tpo.objective(name, **given)
 

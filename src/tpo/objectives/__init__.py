@@ -27,77 +27,91 @@ from tpo.objectives.tpo import TPO
 from tpo.objectives.trust_masks import DPPO, OPSM
 from tpo.objectives.vapo import VAPO
 
-register("tpo", TPO)
-register("tpo_no_anchor", TPO, "TPO without p_old in its target: q = softmax(u/eta).", anchor=False)
+register("tpo", TPO, label="TPO")
+register(
+    "tpo_no_anchor",
+    TPO,
+    "TPO without p_old in its target: q = softmax(u/eta).",
+    anchor=False,
+    label="TPO no anchor",
+)
 register(
     "tpo_outcomes",
     TPO,
     "TPO with pooled ties: candidates with equal scores are fitted as one outcome.",
     ties="pooled",
+    label="TPO outcomes",
 )
-register("lpo", LPO)
+register("lpo", LPO, label="LPO")
 register(
     "lpo_reverse",
     LPO,
     "LPO under KL(P‖w*); on-policy it is an ordinary policy gradient.",
     divergence="reverse",
+    label="LPO reverse",
 )
-register("lpo_js", LPO, "LPO under the Jensen-Shannon divergence.", divergence="js")
+register("lpo_js", LPO, "LPO under the Jensen-Shannon divergence.", divergence="js", label="LPO JS")
 register(
-    "lpo_alpha", LPO, "LPO under Amari's alpha divergence, between the two KLs.", divergence="alpha"
+    "lpo_alpha",
+    LPO,
+    "LPO under Amari's alpha divergence, between the two KLs.",
+    divergence="alpha",
+    label="LPO alpha",
 )
-register("mpo", MPO)
-register("v_mpo", VMPO)
-register("reps", REPS)
-register("pmpo", PMPO)
-register("awr", AWR)
-register("rebel", REBEL)
-register("ce", CrossEntropy)
-register("reinforce", Reinforce)
-register("pg_is", ImportanceWeighted)
-register("reinforce_pp", ReinforcePP)
-register("remax", ReMax)
-register("rloo", RLOO)
-register("group_pg", GroupPG)
-register("a2c", A2C)
-register("dg", DG)
-register("maxrl", MaxRL)
-register("gdpo", GDPO)
-register("mt_grpo", MTGRPO)
-register("trpo_penalty", TRPOPenalty)
-register("mdpo", MDPO)
-register("ppo", PPO)
-register("grpo", GRPO)
-register("grpo_no_kl", GRPO, "GRPO with beta = 0.", beta=0.0)
+register("mpo", MPO, label="MPO")
+register("v_mpo", VMPO, label="V-MPO")
+register("reps", REPS, label="REPS")
+register("pmpo", PMPO, label="PMPO")
+register("awr", AWR, label="AWR")
+register("rebel", REBEL, label="REBEL")
+register("ce", CrossEntropy, label="CE")
+register("reinforce", Reinforce, label="REINFORCE")
+register("pg_is", ImportanceWeighted, label="PG (IS)")
+register("reinforce_pp", ReinforcePP, label="REINFORCE++")
+register("remax", ReMax, label="ReMax")
+register("rloo", RLOO, label="RLOO")
+register("group_pg", GroupPG, label="Group PG")
+register("a2c", A2C, label="A2C")
+register("dg", DG, label="DG")
+register("maxrl", MaxRL, label="MaxRL")
+register("gdpo", GDPO, label="GDPO")
+register("mt_grpo", MTGRPO, label="MT-GRPO")
+register("trpo_penalty", TRPOPenalty, label="TRPO penalty")
+register("mdpo", MDPO, label="MDPO")
+register("ppo", PPO, label="PPO")
+register("grpo", GRPO, label="GRPO")
+register("grpo_no_kl", GRPO, "GRPO with beta = 0.", beta=0.0, label="GRPO no KL")
 register(
     "grpo_masked",
     GRPO,
     "GRPO without zero-variance groups, KL and mean included.",
     drop_constant=True,
+    label="GRPO masked",
 )
-register("dr_grpo", DrGRPO)
-register("dapo", DAPO)
-register("vapo", VAPO)
-register("gspo", GSPO)
-register("gspo_token", GSPOToken)
-register("sapo", SAPO)
-register("cispo", CISPO)
-register("luspo", LUSPO)
-register("gmpo", GMPO)
-register("vespo", VESPO)
-register("real", REAL)
-register("dppo", DPPO)
+register("dr_grpo", DrGRPO, label="Dr. GRPO")
+register("dapo", DAPO, label="DAPO")
+register("vapo", VAPO, label="VAPO")
+register("gspo", GSPO, label="GSPO")
+register("gspo_token", GSPOToken, label="GSPO token")
+register("sapo", SAPO, label="SAPO")
+register("cispo", CISPO, label="CISPO")
+register("luspo", LUSPO, label="LUSPO")
+register("gmpo", GMPO, label="GMPO")
+register("vespo", VESPO, label="VESPO")
+register("real", REAL, label="REAL")
+register("dppo", DPPO, label="DPPO")
 register(
     "dppo_kl",
     DPPO,
     "DPPO whose trust region is a KL instead of a change of probability.",
     divergence="kl",
     delta=0.05,
+    label="DPPO KL",
 )
-register("opsm", OPSM)
-register("topr", TOPR)
-register("opmd", OPMD)
-register("oapl", OAPL)
+register("opsm", OPSM, label="OPSM")
+register("topr", TOPR, label="TOPR")
+register("opmd", OPMD, label="OPMD")
+register("oapl", OAPL, label="OAPL")
 
 __all__ = [
     "Objective",

@@ -97,18 +97,13 @@ def critic(groups: Groups, gamma: float = 1.0, lam: float | Array = 0.95) -> Arr
     return gae(outcome_rewards(groups), groups.values, gamma, lam, groups.mask)
 
 
-def scores(groups: Groups) -> Array:
-    """[B, K] the scores themselves."""
-    return groups.total
-
-
 PER_CANDIDATE: dict[str, Callable[[Groups], Array]] = {
     "z": standardized,
     "centred": centred,
     "leave_one_out": leave_one_out,
     "over_mean": over_mean,
     "given": above_given,
-    "score": scores,
+    "score": lambda groups: groups.total,
 }
 PER_TOKEN: dict[str, Callable[[Groups], Array]] = {
     "position": above_position,

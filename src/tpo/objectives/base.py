@@ -154,30 +154,38 @@ _Class = TypeVar("_Class", bound=type[Objective])
 
 
 class Entry(NamedTuple):
-    """A registered name: the class, the options of this variant, a summary, and whether it is listed."""
+    """A registered name: the class, the options of this variant, a summary, whether it is listed, its label."""
 
     make: type[Objective]
     options: Mapping[str, Any]
     summary: str
     listed: bool = True
+    label: str = ""
 
 
 _REGISTRY: dict[str, Entry] = {}
 
 
 def register(
-    name: str, make: _Class, summary: str = "", *, listed: bool = True, **options: Any
+    name: str,
+    make: _Class,
+    summary: str = "",
+    *,
+    listed: bool = True,
+    label: str = "",
+    **options: Any,
 ) -> _Class:
     """Make `tpo.objective(name)` return `make(**options)`; a variant is one such line.
 
     listed: whether `tpo.list_objectives()` includes it; False for objectives of a single study or test.
+    label: how tables, figures and pages call it; by default by its name.
     """
     if not (isinstance(make, type) and issubclass(make, Objective)):
         raise TypeError(f"make is {make!r}, expected a subclass of tpo.Objective")
     if name in _REGISTRY and _REGISTRY[name].make is not make:
         raise ValueError(f"objective {name!r} exists already: choose another name")
     _REGISTRY[name] = Entry(
-        make, options, summary or (make.__doc__ or "").partition("\n")[0], listed
+        make, options, summary or (make.__doc__ or "").partition("\n")[0], listed, label
     )
     return make
 
@@ -238,6 +246,12 @@ def objective(name: str, **options: Any) -> Objective:
             hint = checks.close_match(given, accepted)
             raise TypeError(f"{name} has no option {given!r}.{hint} Its options: {listing}")
     return found.make(**{**found.options, **options})
+
+
+def label(name: str) -> str:
+    """`dr_grpo` -> `Dr. GRPO`; a name without a label stays as it is; `FILE.py:CLASS` -> `CLASS`."""
+    found = _REGISTRY.get(name)
+    return found.label if found and found.label else user_code.class_name(name)
 
 
 def list_objectives() -> list[str]:

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from tpo.arrays import Array, Namespace
-from tpo.groups import Groups
 from tpo.objectives.advantages import standardized
 from tpo.objectives.base import Traits, inside_unit, nonnegative, positive
 from tpo.objectives.parts import KL, Composed, Mean, Parts, WithKL, clip
@@ -66,11 +65,8 @@ class LUSPO(GSPO):
     clip_high: float = nonnegative(2.5e-3)
 
     def parts(self) -> Parts:
-        return super().parts()._replace(weights=Mean("sequence", times=_lengths))
-
-
-def _lengths(groups: Groups) -> Array | float:
-    return groups.lengths
+        lengths = Mean("sequence", times=lambda groups: groups.lengths)
+        return super().parts()._replace(weights=lengths)
 
 
 @dataclass(frozen=True)

@@ -103,33 +103,29 @@ class KL(NamedTuple):
     per_token: bool = False
     """whether it is the mean over a sequence's tokens where ratios are per sequence"""
 
-    def value(
-        self, xp: Namespace, unit: Ratio, log_probs: Array, prepared: PreparedPolicy
-    ) -> Array:
+    def value(self, xp: Namespace, of: Ratio, log_probs: Array, prepared: PreparedPolicy) -> Array:
         """The estimate, shaped like the terms."""
-        d = self._of(unit).log(xp, log_probs, prepared.reference, prepared)
+        d = self._ratio(of).log(xp, log_probs, prepared.reference, prepared)
         estimate = self.estimator.value(xp, clamped(xp, d))
-        if self.per_token and not unit.per_token:
+        if self.per_token and not of.per_token:
             estimate = masked(xp, estimate, prepared.tokens)
             estimate = xp.sum(estimate, axis=-1, keepdims=True) / prepared.lengths
         if not self.corrected:
             return estimate
-        x = clamped(xp, unit.log(xp, log_probs, prepared.log_probs_old, prepared))
+        x = clamped(xp, of.log(xp, log_probs, prepared.log_probs_old, prepared))
         return corrected(xp, x if self.estimator.through_ratio else xp.stop_gradient(x), estimate)
 
-    def slope(
-        self, xp: Namespace, unit: Ratio, log_probs: Array, prepared: PreparedPolicy
-    ) -> Array:
+    def slope(self, xp: Namespace, of: Ratio, log_probs: Array, prepared: PreparedPolicy) -> Array:
         """d estimate / dx; d and x change alike. Beyond LIMIT r is constant."""
-        d = self._of(unit).log(xp, log_probs, prepared.reference, prepared)
+        d = self._ratio(of).log(xp, log_probs, prepared.reference, prepared)
         slope = zero_if_clamped(xp, d, self.estimator.slope(xp, clamped(xp, d)))
         if not self.corrected:
             return slope
-        x = unit.log(xp, log_probs, prepared.log_probs_old, prepared)
+        x = of.log(xp, log_probs, prepared.log_probs_old, prepared)
         if self.estimator.through_ratio:
-            estimate = self._replace(corrected=False).value(xp, unit, log_probs, prepared)
+            estimate = self._replace(corrected=False).value(xp, of, log_probs, prepared)
             slope = zero_if_clamped(xp, x, estimate) + slope
         return xp.exp(clamped(xp, x)) * slope
 
-    def _of(self, unit: Ratio) -> Ratio:
-        return TOKEN if self.per_token else unit
+    def _ratio(self, of: Ratio) -> Ratio:
+        return TOKEN if self.per_token else of

@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from tpo.objectives.labels import label as objective_label
+from tpo.objectives.base import label as objective_label
 from tpo.user_code import split_options
 
 LABELS = {"pg": "PG", "tpo_token": "TPO token", "grpo_token": "GRPO token"}

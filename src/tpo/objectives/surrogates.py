@@ -23,18 +23,15 @@ class Surrogate(NamedTuple):
     """(low, high) if r is clipped to [1 - low, 1 + high]"""
 
 
-def _likelihood(xp: Namespace, x: Array, advantages: Array) -> Array:
-    return -advantages
+LIKELIHOOD = Surrogate(slope=lambda xp, x, advantages: -advantages)
+"""-A·log pi, the policy gradient."""
 
 
 def _importance(xp: Namespace, x: Array, advantages: Array) -> Array:
     return -xp.exp(x) * advantages
 
 
-LIKELIHOOD = Surrogate(_likelihood)
-"""-A·log pi, the policy gradient."""
-
-IMPORTANCE = Surrogate(_importance, _importance)
+IMPORTANCE = Surrogate(slope=_importance, value=_importance)
 """-r·A, which is its own slope."""
 
 

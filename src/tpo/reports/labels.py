@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from tpo.objectives.labels import LABELS
+from tpo.objectives.base import label as objective_label
 
 NAMES = {
     "TPO no anchor": "TPO without anchor",
@@ -52,7 +52,7 @@ _OPTION = re.compile(r"(\w+)(=| )(\S+)")
 def readable(label: object) -> str:
     """`tpo:epochs=4:learning_rate=1.2e-05`, or a label made of it -> `TPO, 4 epochs, learning rate 1.2e-5`."""
     head, *options = _parts(" ".join(str(label).split()))
-    name = LABELS.get(head, head)
+    name = objective_label(head)
     return ", ".join([NAMES.get(name, name), *(_words(option) for option in options)])
 
 
@@ -79,7 +79,7 @@ def readable_text(text: str) -> str:
 
     def words(found: re.Match[str]) -> str:
         options = _split(found[2]) or found[2].split(", ")[1:]
-        return f"{LABELS.get(found[1], found[1])} ({', '.join(map(_words, options))})"
+        return f"{objective_label(found[1])} ({', '.join(map(_words, options))})"
 
     named = _NAMED.sub(lambda found: NAMES[found[0]], text)
     return _LAB_OPTIONS.sub(words, _IN_TEXT.sub(words, named))

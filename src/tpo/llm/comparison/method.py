@@ -11,7 +11,7 @@ from typing import Any
 from tpo.checks import close_match
 from tpo.llm.objective_options import accepted_options, build_objective
 from tpo.llm.runs.recipe import Recipe, typed_option
-from tpo.objectives.labels import label
+from tpo.objectives.base import label
 from tpo.objectives.method_syntax import parse, written, written_value
 from tpo.options import with_mark
 from tpo.storage.former_names import FORMER_OPTIONS, FORMER_VALUES, current_options

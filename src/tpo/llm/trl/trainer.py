@@ -270,7 +270,7 @@ class TargetPolicyTrainer(GRPOTrainer):  # type: ignore[misc]
         groups = groups_of(self, output, self._rewards)
         if self.model.training:
             self.metric_log.of_scores(groups)
-        own_kl = hasattr(self.objective, "beta")
+        own_kl = self.objective.traits.kl
         n = len(output["completion_ids"])
         return RolloutBatch(
             self.objective,
