@@ -19,6 +19,9 @@ PAGES = (
     "reference/objectives/grpo",
     "reference/objectives/papers",
     "research/index",
+    "research/studies/terminal",
+    "research/comparisons/index",
+    "learn/playground",
 )
 LAYOUTS = {
     "desktop": {"viewport": {"width": 1280, "height": 900}},

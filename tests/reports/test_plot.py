@@ -1,5 +1,6 @@
 """Figures from numbers: what a notebook shows."""
 
+from dataclasses import replace
 from xml.etree import ElementTree
 
 import numpy as np
@@ -7,6 +8,8 @@ import pytest
 
 from tpo.reports import bars, lines, side_by_side
 from tpo.reports.svg.axes import Axis
+
+SVG = "{http://www.w3.org/2000/svg}"
 
 
 def test_a_line_is_the_mean_over_seeds_with_its_standard_error() -> None:
@@ -37,3 +40,15 @@ def test_figures_side_by_side_share_one_legend() -> None:
     assert ElementTree.fromstring(both._repr_svg_()).tag.endswith("svg")
     with pytest.raises(ValueError, match="'b' has different colours"):
         side_by_side(lines({"a": [1], "b": [2]}), lines({"b": [1], "c": [2]}))
+
+
+def test_a_narrow_figure_keeps_the_size_of_its_text() -> None:
+    usual = bars({"TPO": [0.1, 0.2], "GRPO": [0.3, 0.4]}, ["a", "b"])
+    narrow = replace(usual, width=400, height=230)
+    root = ElementTree.fromstring(narrow.svg())
+    assert root.get("viewBox", "").startswith("0 0 400 ")
+    assert root.get("width") == "400"
+    ends = [float(r.get("x", 0)) + float(r.get("width", 0)) for r in root.iter(f"{SVG}rect")]
+    assert max(ends) == 400
+    styles = [next(ElementTree.fromstring(f.svg()).iter(f"{SVG}style")) for f in (usual, narrow)]
+    assert styles[0].text == styles[1].text

@@ -51,7 +51,8 @@ class Panel:
 class Figure:
     """Panels of equal size in rows, under one legend of (label, style).
 
-    The legend has "published" if a panel has hollow marks.
+    The legend has "published" if a panel has hollow marks. width and height: in pixels; 0 is the usual size.
+    Text keeps its size, so a narrow figure reads well where there is little space.
     """
 
     title: str
@@ -59,6 +60,7 @@ class Figure:
     legend: Sequence[tuple[str, str]]
     columns: int = 4
     height: int = 0
+    width: int = 0
     note: str = ""
     hollow: bool = field(init=False)
 
@@ -74,7 +76,7 @@ class Figure:
     def svg(self) -> str:
         """The file."""
         columns = max(1, min(self.columns, len(self.panels)))
-        wide = WIDTH if columns > 1 else 660
+        wide = self.width or (WIDTH if columns > 1 else 660)
         legend, top = _legend(self.legend, self.hollow, wide)
         size = (wide - 2 * PADDING) / columns
         height = self.height or round({1: 0.5, 2: 0.64}.get(columns, 0.82) * size)
