@@ -44,8 +44,10 @@ def start(args: argparse.Namespace, requested: Callable[[], Sequence[Request]]) 
             "give it with --out, or omit --resume"
         )
     requests = requested()
-    for request in requests:
-        assert request.jobs  # planned, and so checked, before anything runs
+    if not all(
+        request.jobs for request in requests
+    ):  # planned, and so checked, before anything runs
+        raise ValueError("nothing to run: the study has no methods, so give --methods")
     chosen = engine(args.engine, args.workers, args.save_every, args.address, args.chunk)
     with tempfile.TemporaryDirectory() if not args.out else contextlib.nullcontext(args.out) as out:
         return run(requests, Path(out), args, chosen)

@@ -44,12 +44,10 @@ def plain(names: list[str]) -> dict[str, Any]:
     speed = cost.machine_speed()
     found = []
     for study in map(studies.get_study, names):
+        sizes = {scale: cost.size(study, scale) for scale in study.scales}
         scales = {
-            scale: {
-                "runs": cost.runs(study, scale),
-                "seconds": round(cost.study_seconds(study, scale) / speed, 1),
-            }
-            for scale in study.scales
+            scale: {"runs": size.runs, "seconds": round(size.seconds / speed, 1)}
+            for scale, size in sizes.items()
         }
         found.append({**study.to_json(), "estimates": scales})
     return {"studies": found}
@@ -72,11 +70,9 @@ def listing(names: list[str]) -> None:
         table.add_column(scale, justify="right", no_wrap=True)
     for name in names:
         study = studies.get_study(name)
-        sizes = [
-            cost.duration(cost.study_seconds(study, scale) / speed) for scale in studies.SCALES
-        ]
-        counts = "/".join(str(cost.runs(study, scale)) for scale in studies.SCALES)
-        table.add_row(name, study.source, counts, *sizes)
+        sizes = [cost.size(study, scale) for scale in studies.SCALES]
+        times = [cost.duration(size.seconds / speed) for size in sizes]
+        table.add_row(name, study.source, "/".join(str(size.runs) for size in sizes), *times)
     Console().print(table)
     print("Details: tpo studies STUDY. Run one: tpo run STUDY --scale quick")
 
@@ -97,8 +93,8 @@ def describe(name: str) -> None:
     for claim in study.claims:
         print(f"claim: {claim.text}")
     for scale, found in study.scales.items():
-        runs = cost.runs(study, scale)
-        time = cost.duration(cost.study_seconds(study, scale) / speed)
+        runs, seconds = cost.size(study, scale)
+        time = cost.duration(seconds / speed)
         changes = {**found.settings, **found.grid}
         words = ", ".join(f"{key} = {value}" for key, value in changes.items())
         print(

@@ -40,6 +40,14 @@ def test_a_value_at_the_studys_own_setting_is_the_studys_own_run():
     assert [job.key for job in swept.jobs] == [job.key for job in usual.jobs]
 
 
+def test_the_ranking_of_objectives_is_a_study_too():
+    words = ["compare", "--scale", "smoke", "--methods", "tpo:eta=2,dapo", "--sweep", "batch=4,8"]
+    args = parser().parse_args([*words, "--workers", "2", "--resume"])
+    (found,) = requests_of(args)
+    assert [job.cell.budget.batch for job in found.jobs] == [4, 4, 8, 8]
+    assert found.command.startswith("tpo run compare --scale smoke --methods tpo:eta=2,dapo")
+
+
 def test_an_axis_that_the_study_has_gets_these_values():
     found = request("group_size", "--scale", "smoke", "--methods", "tpo", "--sweep", "K=2,3")
     assert [job.coords for job in found.jobs] == [{"K": 2}, {"K": 3}]

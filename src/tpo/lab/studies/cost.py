@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -52,22 +52,19 @@ def explanation(speed: float) -> str:
     )
 
 
-def runs(study: Study, scale: str) -> int:
-    """The number of runs at that scale, each over all seeds."""
-    return len(_cells(study, scale))
+class Size(NamedTuple):
+    """The number of runs, each over all seeds; and their seconds on the reference machine."""
+
+    runs: int
+    seconds: float
 
 
-def study_seconds(study: Study, scale: str) -> float:
-    """Seconds on the reference machine; runs that occur twice in a study count once."""
-    return sum(
-        job_seconds(cell) for cell in {cell.key: cell for cell in _cells(study, scale)}.values()
-    )
+def size(study: Study, scale: str) -> Size:
+    """Of a study at a scale; runs that occur twice take their time once."""
+    from tpo.lab.execution.jobs import Request  # a cycle otherwise
 
-
-def _cells(study: Study, scale: str) -> list[AnyCell]:
-    from tpo.lab.execution.jobs import Request, plan  # a cycle otherwise
-
-    return [job.cell for job in plan(Request(study, scale))]
+    cells = [job.cell for job in Request(study, scale).jobs]
+    return Size(len(cells), sum(map(job_seconds, {cell.key: cell for cell in cells}.values())))
 
 
 def job_seconds(cell: AnyCell) -> float:
