@@ -16,7 +16,18 @@ from tpo.llm.run_options import TRL, VERL
 from tpo.llm.runs.recipe import PRESETS, Recipe
 from tpo.options import declared, default_text, help_text, sections, values_of
 
-MARKS = {"kind", "help", "unset", "trl", "tasks", "small", "per_method", "may_change", "private"}
+MARKS = {
+    "kind",
+    "help",
+    "unset",
+    "trl",
+    "tasks",
+    "small",
+    "per_method",
+    "as_method",
+    "may_change",
+    "private",
+}
 
 NEW = """
     patience_of_tests: float = option(0.25, FRACTION, "an option that a test adds")

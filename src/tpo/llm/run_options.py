@@ -6,6 +6,7 @@ trl           its name in TRL's config, where that is another, or where a class 
 tasks         the kinds of task that take it; without it, all do
 small         its value in the preset `small`
 per_method    a method of a comparison may set it
+as_method     a comparison takes it from its methods alone, written like this
 may_change    a resume may change it
 private       model cards do not show it
 """
@@ -67,12 +68,22 @@ class ObjectiveOptions:
     objective: str = option(
         "tpo", NAME, "a name of tpo.list_objectives(), without a critic, or FILE.py:CLASS"
     )
-    objective_options: dict[str, Any] = option(dict, TABLE, "options of the objective")
+    objective_options: dict[str, Any] = option(
+        dict, TABLE, "options of the objective", as_method="grpo:clip=0.1"
+    )
     score: str | None = per_method(
-        None, SCORE, "sequence score: sum, mean, ratio, mean_ratio", unset="ratio for tpo"
+        None,
+        SCORE,
+        "sequence score: sum, mean, ratio, mean_ratio",
+        unset="ratio for tpo",
+        as_method="tpo:score=mean",
     )
     eta: float | None = per_method(
-        None, optional(POSITIVE), "temperature of the target", unset="the objective's own"
+        None,
+        optional(POSITIVE),
+        "temperature of the target",
+        unset="the objective's own",
+        as_method="tpo:eta=0.5",
     )
     skip_zero_gradient: bool = per_method(
         True, BOOL, "skip zero-gradient steps; otherwise Adam's momentum moves the policy there"

@@ -13,17 +13,12 @@ from tpo.llm.comparison.tuning import SEED_OFFSET, Tuning, read_tuning
 from tpo.llm.runs.artifacts import JsonFile
 from tpo.llm.runs.earlier_runs import recorded_options
 from tpo.llm.runs.recipe import Recipe, command_flags, recipe
+from tpo.options import declared
 
 DEFAULT_BATCHES = 100
 """Rollout batches, if none are given."""
 DEFAULT_EVALUATIONS = 10
 """Evaluations after the first, if `eval_every` is not given; the curves are made of them."""
-METHOD_OPTIONS = {
-    "score": "tpo:score=mean",
-    "eta": "tpo:eta=0.5",
-    "objective_options": "grpo:clip=0.1",
-}
-"""Options of a recipe that a comparison takes from its methods alone, with an example of each."""
 TRL_BATCH_OPTIONS = (
     "generation_batch_size", "steps_per_generation", "gradient_accumulation_steps", "max_steps",
     "num_generations", "num_iterations", "num_train_epochs", "per_device_train_batch_size",
@@ -79,11 +74,11 @@ class Plan:
                 "a comparison needs its budget in rollout batches, so that methods with other "
                 f"epochs sample as many completions: give batches, such as {DEFAULT_BATCHES}"
             )
-        for name, example in METHOD_OPTIONS.items():
-            if getattr(self.recipe, name) not in (None, {}):
+        for name, f in declared(Recipe).items():
+            if "as_method" in f.metadata and getattr(self.recipe, name) not in (None, {}):
                 raise ValueError(
                     f"{name} is {getattr(self.recipe, name)!r} for a comparison: say it with the method "
-                    f"that it is for, such as {example}"
+                    f"that it is for, such as {f.metadata['as_method']}"
                 )
         for name in TRL_BATCH_OPTIONS:
             if name in self.recipe.trl:

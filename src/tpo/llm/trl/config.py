@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar
+from typing import Any
 
 from trl import GRPOConfig
 
@@ -62,11 +62,6 @@ class TargetPolicyConfig(GRPOConfig):  # type: ignore[misc]
     default) its `kl_correction`. `mask_truncated_completions` is TRL's: a truncated completion counts in its
     group's mean and sigma, but has no gradient. `drop_truncated_completions` leaves it out of its group.
     """
-
-    _VALID_DICT_FIELDS: ClassVar[list[str]] = [
-        *GRPOConfig._VALID_DICT_FIELDS,
-        "objective_options",
-    ]
 
     def __post_init__(self) -> None:
         check_types(self)

@@ -8,11 +8,9 @@ from collections.abc import Callable
 from dataclasses import Field, field, fields
 from enum import Enum
 from types import NoneType, UnionType
-from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from tpo.options import TABLE, declared, help_text, shown
-
-Config = TypeVar("Config")
 
 NAMES = {
     bool: "True or False",
@@ -29,22 +27,22 @@ def trl_name(option: Field[Any]) -> str:
     return str(option.metadata.get("trl", option.name))
 
 
-def with_fields(*classes: type) -> Callable[[type[Config]], type[Config]]:
+def with_fields(*classes: type) -> Callable[[Any], Any]:
     """A decorator of a class, before `dataclass`: a field for every option of these classes.
 
     Their metadata is a help text alone, since TRL's parser passes all on to argparse. It reads tables as text.
     """
 
-    def extended(config: type[Config]) -> type[Config]:
+    def extended(config: Any) -> Any:
         for options in classes:
             hints = get_type_hints(options)
             for name, f in declared(options).items():
-                is_table = f.metadata["kind"] is TABLE
-                made = field(
-                    default=None if is_table else f.default, metadata={"help": help_text(f)}
-                )
+                default, hint = f.default, hints[name]
+                if f.metadata["kind"] is TABLE:
+                    default, hint = None, dict[str, Any] | str | None
+                    config._VALID_DICT_FIELDS = [*config._VALID_DICT_FIELDS, trl_name(f)]
+                made = field(default=default, metadata={"help": help_text(f)})
                 setattr(config, trl_name(f), made)
-                hint = dict[str, Any] | str | None if is_table else hints[name]
                 config.__annotations__[trl_name(f)] = hint
         return config
 

@@ -67,17 +67,6 @@ class RolloutBatch:
         """[G, K, ...] as rows."""
         return x.reshape(-1, *x.shape[2:])
 
-    def padded(self, log_probs: Tensor) -> Tensor:
-        """[b, t] with zeros up to T."""
-        return torch.nn.functional.pad(log_probs, (0, self.shape[2] - log_probs.shape[1]))
-
-    def with_rows(self, rows: Tensor, log_probs: Tensor) -> Tensor:
-        """[G, K, T] the snapshot's log-probs, but for these rows, which have these log-probs [b, t]."""
-        old = self.groups.log_probs_old
-        filled = self.flat(old).clone()
-        filled[rows] = self.padded(log_probs).to(filled.dtype)
-        return filled.reshape(old.shape)
-
     def set_snapshot(self, log_probs_old: Tensor) -> None:
         """Take these [G, K, T] as p_old. A token that is NaN or infinite is left out; its step is skipped."""
         assert self.groups.mask is not None
@@ -89,14 +78,9 @@ class RolloutBatch:
         prepared = self.objective.prepare(self.groups)
         c = self.objective.coefficients(log_probs, prepared)
         if self.beta and self.groups.log_probs_ref is not None:
-            c = c + self._penalty(log_probs)
+            kl, of_kl = self._kl
+            c = c + kl.coefficients(log_probs, of_kl)
         return Fit(c, log_probs, prepared)
-
-    def _penalty(self, log_probs: Tensor) -> Tensor:
-        """The coefficients of the KL to the reference."""
-        kl, prepared = self._kl
-        c: Tensor = kl.coefficients(log_probs, prepared)
-        return c
 
     @property
     def _kl(self) -> tuple[Objective, Any]:
@@ -119,11 +103,16 @@ class RolloutBatch:
         self.fit, self.fit_step = self.compute_fit(log_probs), step
 
     def fit_micro_batch(self, rows: Tensor, log_probs: Tensor, step: int) -> Fit:
-        """Fit with the log-probs of these rows from one micro-batch's own forward pass.
+        """Fit with the log-probs [b, t] of these rows from one micro-batch's own forward pass.
 
-        Before the first update the policy is the snapshot, and both are taken from this forward pass.
+        Other rows have the snapshot's. Before the first update the policy is the snapshot, and both are taken
+        from this forward pass.
         """
-        current = self.with_rows(rows, log_probs)
+        old = self.groups.log_probs_old
+        filled = self.flat(old).clone()
+        padding = (0, self.shape[2] - log_probs.shape[1])
+        filled[rows] = torch.nn.functional.pad(log_probs, padding).to(filled.dtype)
+        current = filled.reshape(old.shape)
         if step == self.step:
             self.set_snapshot(current)
             current = self.groups.log_probs_old

@@ -31,7 +31,7 @@ from tpo.llm.trl.dithering import dither
 from tpo.llm.trl.log_probs import LogProbs
 from tpo.llm.trl.metrics import MetricLog, step_metrics
 from tpo.llm.trl.micro_batch import MicroBatch
-from tpo.llm.trl.rollout_batch import Fit, RolloutBatch, groups_of
+from tpo.llm.trl.rollout_batch import RolloutBatch, groups_of
 from tpo.llm.trl.skip_steps import SkipSteps
 
 Tensor = torch.Tensor
@@ -178,7 +178,12 @@ class TargetPolicyTrainer(GRPOTrainer):  # type: ignore[misc]
         rollouts = self.rollouts
         log_probs, entropies, *aux = self.log_probs.of_batch(model, inputs, compute_entropy=True)
         rows = inputs["row"] + rollouts.first_row
-        fit = self._fit(rollouts, rows, log_probs.detach().float())
+        fit = rollouts.fit
+        if self._fits_in_micro_batch(rollouts):
+            now = log_probs.detach().float()
+            fit = rollouts.fit_micro_batch(rows, now, self.state.global_step)
+            self.metric_log.of_fit(rollouts, fit, rows if self._whole_groups else None)
+        assert fit is not None
         c = rollouts.flat(fit.coefficients)[rows, : log_probs.shape[1]]
         mask = token_mask(inputs)
         loss = (c * torch.where(mask, log_probs, 0.0)).sum() * self._scale()
@@ -233,16 +238,6 @@ class TargetPolicyTrainer(GRPOTrainer):  # type: ignore[misc]
         """Whether the coefficients of a micro-batch follow from its own forward pass."""
         updated = self.state.global_step != rollouts.step
         return self._whole_groups or not needs_whole_groups(self.objective, updated)
-
-    def _fit(self, rollouts: RolloutBatch, rows: Tensor, log_probs: Tensor) -> Fit:
-        """The coefficients that the rows of a micro-batch need, which have these log-probs."""
-        step = self.state.global_step
-        if self._fits_in_micro_batch(rollouts):
-            fit = rollouts.fit_micro_batch(rows, log_probs, step)
-            self.metric_log.of_fit(rollouts, fit, rows if self._whole_groups else None)
-            return fit
-        assert rollouts.fit is not None
-        return rollouts.fit
 
     def _scale(self) -> float:
         """Undoes DDP's mean over ranks, and scales up a step that has only a part of a rollout batch."""
