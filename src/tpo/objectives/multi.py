@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from tpo.arrays import Array
-from tpo.groups import Groups, z_scores
-from tpo.objectives.advantages import batch_z
+from tpo.groups import Groups
 from tpo.objectives.base import Traits, choice, inside_unit, nonnegative, numbers
 from tpo.objectives.grpo import GRPO
 from tpo.objectives.ratio import ClippedObjective, prepare_ratio
+from tpo.objectives.score_scales import each_reward
 
 
 @dataclass(frozen=True)
@@ -37,22 +37,9 @@ class GDPO(GRPO):
 
     def _prepare(self, groups: Groups) -> Any:
         prepared = super()._prepare(groups)
-        return prepared._replace(advantages=self._advantages(groups)[..., None])
-
-    def _advantages(self, groups: Groups) -> Array:
-        xp = groups.xp
-        rewards = groups.scores if len(groups.scores.shape) == 3 else groups.scores[..., None]
-        n = rewards.shape[-1]
-        weights = self.reward_weights or (1.0,) * n
-        if len(weights) != n:
-            raise ValueError(
-                f"reward_weights has {len(weights)} entries and scores {n} rewards: give one per reward"
-            )
-        each = [
-            w * z_scores(xp, rewards[..., r], groups.counted, self.sigma_floor)
-            for r, w in enumerate(weights)
-        ]
-        return batch_z(xp, sum(each[1:], each[0]), groups.counted)
+        return prepared._replace(
+            advantages=each_reward(groups, self.reward_weights, self.sigma_floor)[..., None]
+        )
 
 
 @dataclass(frozen=True)
@@ -89,26 +76,26 @@ class MTGRPO(ClippedObjective):
     def _prepare(self, groups: Groups) -> Any:
         over = "sequence" if self.granularity == "token" else "group"
         prepared = prepare_ratio(groups, "z", self.granularity, over)
-        return prepared._replace(weights=prepared.weights * self._shares(groups))
+        return prepared._replace(weights=prepared.weights * task_shares(groups, self.task_logits))
 
-    def _shares(self, groups: Groups) -> Array:
-        """[B, 1, 1] B times the share of each context: z_j over the informative contexts of its task."""
-        xp = groups.xp
-        kept = xp.cast(groups.informative, groups.log_probs_old)[:, None, None]
-        tasks = xp.zeros_like(kept) if groups.tasks is None else groups.tasks[:, None, None]
-        if not xp.known_all((tasks >= 0) & (tasks < len(self.task_logits))):
-            raise ValueError(
-                f"tasks holds an id outside 0..{len(self.task_logits) - 1}: "
-                "give task_logits one entry per task"
-            )
-        share, total = xp.zeros_like(kept), xp.zeros_like(xp.sum(kept))
-        for j, logit in enumerate(self.task_logits):
-            member = kept * xp.cast(tasks == j, kept)
-            n = xp.sum(member)
-            z = math.exp(logit - max(self.task_logits))
-            share = share + z * member / (n + (n == 0))
-            total = total + z * xp.cast(n > 0, kept)
-        return share * kept.shape[0] / (total + (total == 0))
+
+def task_shares(groups: Groups, task_logits: tuple[float, ...]) -> Array:
+    """[B, 1, 1] B times the share of each context: z_j over the informative contexts of its task."""
+    xp = groups.xp
+    kept = xp.cast(groups.informative, groups.log_probs_old)[:, None, None]
+    tasks = xp.zeros_like(kept) if groups.tasks is None else groups.tasks[:, None, None]
+    if not xp.known_all((tasks >= 0) & (tasks < len(task_logits))):
+        raise ValueError(
+            f"tasks holds an id outside 0..{len(task_logits) - 1}: give task_logits one entry per task"
+        )
+    share, total = xp.zeros_like(kept), xp.zeros_like(xp.sum(kept))
+    for j, logit in enumerate(task_logits):
+        member = kept * xp.cast(tasks == j, kept)
+        n = xp.sum(member)
+        z = math.exp(logit - max(task_logits))
+        share = share + z * member / (n + (n == 0))
+        total = total + z * xp.cast(n > 0, kept)
+    return share * kept.shape[0] / (total + (total == 0))
 
 
 def task_logits_after(

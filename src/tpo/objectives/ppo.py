@@ -9,7 +9,8 @@ from tpo.arrays import Array, Namespace
 from tpo.groups import Groups
 from tpo.objectives.advantages import ADVANTAGES
 from tpo.objectives.aggregation import TOKEN_WEIGHTS
-from tpo.objectives.base import Traits, choice, inside_unit, nonnegative, positive
+from tpo.objectives.base import Traits, choice, flag, inside_unit, nonnegative, positive
+from tpo.objectives.kl_in_reward import with_kl_in_reward
 from tpo.objectives.ratio import ClippedObjective, RatioObjective, prepare_ratio
 
 
@@ -21,7 +22,8 @@ class PPO(ClippedObjective):
               + \beta\,k_3
 
     Shapes: r and A per token [B, K, T]; summed over tokens, averaged over candidates. `advantage` is as in
-    `reinforce` (`position` by default, `gae` with a critic's `groups.values`).
+    `reinforce` (`position` by default, `gae` with a critic's `groups.values`). With `kl_in_reward` the KL of
+    strength β is inside the reward, -β·log(pi_old/pi_ref) for each token as in RLHF, and not in the loss.
 
     Edge cases: the gradient is 0 iff A > 0 and r > 1 + ε, or A < 0 and r < 1 - ε.
 
@@ -35,12 +37,21 @@ class PPO(ClippedObjective):
     clip: float = inside_unit(0.2)
     advantage: str = choice("position", *ADVANTAGES)
     over: str = choice("candidate", *TOKEN_WEIGHTS)
+    kl_in_reward: bool = flag(False)
 
     def _prepare(self, groups: Groups) -> Any:
+        if self.kl_in_reward:
+            groups = with_kl_in_reward(groups, self.beta, self.advantage)
         return prepare_ratio(groups, self.advantage, self.ratio_of(), self.over)
 
     def clip_range(self) -> tuple[float, float]:
         return self.clip, self.clip
+
+    def penalty(self, xp: Namespace, d: Array) -> Array:
+        return xp.zeros_like(d) if self.kl_in_reward else super().penalty(xp, d)
+
+    def penalty_slope(self, xp: Namespace, d: Array) -> Array:
+        return xp.zeros_like(d) if self.kl_in_reward else super().penalty_slope(xp, d)
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,8 @@ from typing import Any, ClassVar
 from tpo.groups import Groups
 from tpo.objectives.advantages import ADVANTAGES, advantage, outcome_rewards
 from tpo.objectives.aggregation import TOKEN_WEIGHTS, token_weights
-from tpo.objectives.base import Traits, choice, fraction
+from tpo.objectives.base import Traits, choice, fraction, nonnegative
+from tpo.objectives.kl_in_reward import with_kl_in_reward
 from tpo.objectives.returns import gae
 from tpo.objectives.weighted import WeightedObjective, prepare_policy
 
@@ -55,12 +56,16 @@ class RLOO(WeightedObjective):
 
     Source: Ahmadian et al., arXiv 2402.14740; Kool et al. 2019.
 
-    Deviates: no KL inside the reward; add it to the scores if you want it.
+    Deviates: no KL by default. `beta` is the strength of the KL inside the reward, as in the paper:
+    :math:`R_i - \beta\sum_t \log(\pi_{old}/\pi_{ref})`.
     """
 
     traits: ClassVar[Traits] = Traits("policy gradient", epochs=False)
 
+    beta: float = nonnegative(0.0)
+
     def _prepare(self, groups: Groups) -> Any:
+        groups = with_kl_in_reward(groups, self.beta, "leave_one_out")
         return prepare_policy(
             groups, advantage(groups, "leave_one_out"), token_weights(groups, "candidate")
         )
@@ -72,19 +77,24 @@ class ReMax(WeightedObjective):
 
     .. math:: A_i = R_i - R(\mathrm{greedy}), \qquad L = -\frac{1}{BK}\sum A_i \sum_t \log \pi_{i,t}
 
-    Shapes: `groups.baseline` [B] holds the greedy score of each context. Works with K = 1.
+    Shapes: `groups.baseline` [B] holds the greedy score of each context. Works with K = 1. The lab
+    (`Rollout(baseline="greedy")`) and the trainer on TRL sample it: one more completion per prompt.
 
     Edge cases: the baseline is the same for the whole group, so a softmax over the group cancels it.
 
     Source: Li et al., arXiv 2310.10505.
 
-    Deviates: no KL inside the reward.
+    Deviates: no KL by default. `beta` is the strength of the KL inside the reward, summed over the candidate's
+    tokens; the baseline has none.
     """
 
     traits: ClassVar[Traits] = Traits("policy gradient", group=False, epochs=False)
     needs: ClassVar[tuple[str, ...]] = ("baseline",)
 
+    beta: float = nonnegative(0.0)
+
     def _prepare(self, groups: Groups) -> Any:
+        groups = with_kl_in_reward(groups, self.beta, "given")
         return prepare_policy(
             groups, advantage(groups, "given"), token_weights(groups, "candidate")
         )

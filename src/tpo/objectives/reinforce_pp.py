@@ -7,12 +7,12 @@ from typing import Any, ClassVar
 
 from tpo.arrays import Array, Namespace
 from tpo.groups import Groups, masked
-from tpo.objectives.advantages import advantage, batch_z, outcome_rewards
+from tpo.objectives.advantages import advantage, batch_z
 from tpo.objectives.aggregation import token_weights
 from tpo.objectives.base import Traits, flag, inside_unit, nonnegative
 from tpo.objectives.kl import clamped, k2_of
+from tpo.objectives.kl_in_reward import kl_rewards, to_go
 from tpo.objectives.ratio import ClippedObjective
-from tpo.objectives.returns import backward_recurrence
 from tpo.objectives.weighted import prepare_policy
 
 
@@ -45,10 +45,7 @@ class ReinforcePP(ClippedObjective):
         if self.group_baseline:
             returns = advantage(groups, "centred") + xp.zeros_like(groups.log_probs_old)
         else:
-            rewards = outcome_rewards(groups) - self.beta * (
-                groups.log_probs_old - groups.reference
-            )
-            returns = backward_recurrence(xp, rewards, xp.ones_like(rewards))
+            returns = to_go(groups, kl_rewards(groups, self.beta))
         returns = masked(xp, returns, groups.mask)
         whitened = batch_z(xp, returns, groups.mask)
         return prepare_policy(groups, whitened, token_weights(groups, "token"))
