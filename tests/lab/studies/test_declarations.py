@@ -6,7 +6,14 @@ from tpo.cli.run_study import pairs
 from tpo.lab import studies
 from tpo.lab.execution.runner import Request, plan
 from tpo.lab.studies import cost
-from tpo.lab.studies.method_specs import fitting_objectives, label, parse, unfitting_reasons
+from tpo.lab.studies.method_specs import (
+    bandit_row,
+    fitting_objectives,
+    label,
+    parse,
+    sequence_row,
+    unfitting_reasons,
+)
 
 NAMES = [
     "tabular_single", "tabular_multi", "mnist", "mnist_mechanism", "vocab", "variations", "terminal",
@@ -99,6 +106,12 @@ def test_every_objective_is_compared_or_excluded_with_a_reason():
     assert set(fitting_objectives()) | set(unfitting_reasons()) == set(tpo.list_objectives())
     assert unfitting_reasons()["a2c"] == "it needs a critic"
     assert len(fitting_objectives()) > 25
+
+
+def test_remax_takes_a_greedy_decode_as_its_baseline():
+    assert sequence_row("remax").baseline == bandit_row("remax").baseline == "greedy"
+    with pytest.raises(ValueError, match="method is 'remax_token'"):
+        sequence_row("remax_token")
 
 
 def test_a_method_with_options():

@@ -37,7 +37,7 @@ CELL_OPTIONS: tuple[tuple[str, Kind, Any, str | None, str | None], ...] = (
         one_of(*OPTIMISERS),
         None,
         None,
-        "muon, muon_fading, adam, ... (default: the paper's)",
+        "muon, muon_fading, adam, trpo (--learning-rate is its KL), ... (default: the paper's)",
     ),
     ("--learning-rate", POSITIVE, 1e-3, None, None),
     (
@@ -159,6 +159,7 @@ def _cell(name: str, task: Task, args: argparse.Namespace) -> Cell:
     objective, options = parse(name)
     usual = "muon" if task.length > 1 else "adam"
     optimiser = options.get("optimiser") or args.optimiser or usual
+    of_learner = objective == "tpo" or "correct" in options
     cell = Cell(
         task,
         _method(name, task, args),
@@ -166,7 +167,7 @@ def _cell(name: str, task: Task, args: argparse.Namespace) -> Cell:
             args.batch, args.episodes, 1 if args.seeds is None else args.seeds, args.seed_offset
         ),
         Optimiser(optimiser, args.learning_rate),
-        staleness=Staleness(args.delay, anchor="learner" if objective == "tpo" else "actor"),
+        staleness=Staleness(args.delay, anchor="learner" if of_learner else "actor"),
         measures=Measures(args.evaluate_every),
     )
     return cell.interaction_matched(args.group_size) if args.match == "interactions" else cell
