@@ -190,3 +190,15 @@ def test_twice_the_episodes_cost_twice_the_training():
 )
 def test_durations_in_words(seconds, words):
     assert cost.duration(seconds) == words
+
+
+def test_a_corrected_method_measures_from_the_learner_where_the_actor_lags():
+    study = studies.get_study("staleness")
+
+    def planned(delay):
+        request = Request(study, "full", methods=("ppo:correct=tis",), only={"D": str(delay)})
+        return plan(request)
+
+    assert {one.job.staleness.anchor for one in planned(30)} == {"learner"}
+    with pytest.raises(ValueError, match="holds correct, which compares"):
+        planned(0)

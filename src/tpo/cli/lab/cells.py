@@ -100,6 +100,11 @@ def _check_library_task(methods: Sequence[str], args: argparse.Namespace) -> Non
         row = of_task(method)
         if row.kind in GROUPED:
             check_group_size(row.objective, "--group-size", args.group_size)
+        if "correct" in row.options and not args.delay:
+            raise ValueError(
+                f"method {method!r} holds correct, which compares the learner's log-probs with those of an "
+                "actor that lags: give --delay, or leave correct out"
+            )
         if row.kind == "token" and args.reward == "terminal":
             raise ValueError(
                 f"method {method!r} scores each token when it is taken, and --reward terminal waits for "

@@ -45,8 +45,9 @@ def image_cell(settings: Mapping[str, Any], method: str) -> Cell:
     """
     s = settings
     task = Digits(s["data"])
-    name, _ = parse(method)
+    name, options = parse(method)
     delay, protocol = s.get("D", 0), s.get("protocol", "learner")
+    of_learner = name == "tpo" or "correct" in options
     uniform = protocol == "uniform"
     return Cell(
         task,
@@ -57,7 +58,7 @@ def image_cell(settings: Mapping[str, Any], method: str) -> Cell:
         staleness=Staleness(
             delay,
             uniform=bool(delay) and uniform,
-            anchor="learner" if delay and name == "tpo" else "actor",
+            anchor="learner" if delay and of_learner else "actor",
             baseline="learner" if uniform else protocol,
         ),
         measures=Measures(evaluate_every=s["test_every"]),

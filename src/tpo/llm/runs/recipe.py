@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tpo.checks import close_match
-from tpo.llm.objective_options import build_objective, check_group
+from tpo.llm.objective_options import build_objective, check_engine, check_group
 from tpo.llm.rewards.sandbox import ISOLATE, Sandbox
 from tpo.llm.rewards.scorers import EXTRACT
 from tpo.llm.runs.launch import processes
@@ -48,7 +48,6 @@ PRESETS: dict[str, dict[str, Any]] = {
 
 PAPER_BY_TASK = {"gsm8k": {"lora": 32, "beta": 1e-3}}
 """The paper's own options for a task."""
-
 
 MICRO_BATCH = Kind(
     f"{COUNT.accepts}, or auto",
@@ -245,7 +244,8 @@ def recipe(
     made = Recipe(**{name: typed_option(name, value) for name, value in values.items()})
     _check_task_options(made)
     options = {**made.objective_options, "score": made.score, "eta": made.eta}
-    build_objective(made.objective, options, made.beta, "give beta instead")
+    built = build_objective(made.objective, options, made.beta, "give beta instead")
+    check_engine(built, made.vllm)
     return made
 
 

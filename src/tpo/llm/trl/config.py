@@ -8,7 +8,12 @@ from typing import Any, ClassVar
 
 from trl import GRPOConfig
 
-from tpo.llm.objective_options import accepted_options, build_objective, check_group
+from tpo.llm.objective_options import (
+    accepted_options,
+    build_objective,
+    check_group,
+    check_sampler,
+)
 from tpo.llm.trl.field_types import check_types
 from tpo.objectives import Objective
 from tpo.objectives.target_matching import SCORES
@@ -159,7 +164,7 @@ class TargetPolicyConfig(GRPOConfig):  # type: ignore[misc]
         super().__post_init__()
         optional(TABLE).check("objective_options", self.objective_options)
         self._check_micro_batch()
-        self.build()
+        check_sampler(self.build(), self.use_vllm, "use_vllm")
 
     def build(self) -> Objective:
         """The objective that these options name; a wrong option names itself and what is accepted."""

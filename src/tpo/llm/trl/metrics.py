@@ -133,7 +133,7 @@ def step_metrics(
 
     if (kl := _kl(rollouts, fit)) is not None:
         metrics["kl"] = collectives.token_mean(*of_rows(kl))
-    objective, prepared = rollouts.objective, fit.prepared
+    objective, prepared = rollouts.uncorrected, fit.prepared
     if isinstance(objective, CISPO):
         above = objective.ratios(rollouts.groups.xp, fit.log_probs, prepared) > objective.cap
         capped = above & (prepared.advantages > 0)
@@ -152,7 +152,7 @@ def step_metrics(
 
 def _clipped(rollouts: RolloutBatch, fit: Fit) -> tuple[torch.Tensor, torch.Tensor] | None:
     """Which ratios are clipped at the lower bound and at the upper one; None if the objective clips none."""
-    objective, prepared = rollouts.objective, fit.prepared
+    objective, prepared = rollouts.uncorrected, fit.prepared
     if isinstance(objective, ClippedObjective):
         below, above = objective.clipped(_log_ratios(rollouts, fit).exp(), prepared.advantages)
         return below, above
@@ -165,7 +165,7 @@ def _clipped(rollouts: RolloutBatch, fit: Fit) -> tuple[torch.Tensor, torch.Tens
 
 def _kl(rollouts: RolloutBatch, fit: Fit) -> torch.Tensor | None:
     """[G, K, T] the KL of each token; None without a reference."""
-    objective, group = rollouts.objective, rollouts.groups
+    objective, group = rollouts.uncorrected, rollouts.groups
     if group.log_probs_ref is None or not (rollouts.beta or getattr(objective, "beta", 0.0)):
         return None
     kl: torch.Tensor = k3(masked(group.xp, fit.log_probs, group.mask), group.log_probs_ref)
@@ -177,7 +177,7 @@ def _kl(rollouts: RolloutBatch, fit: Fit) -> torch.Tensor | None:
 
 def _log_ratios(rollouts: RolloutBatch, fit: Fit) -> torch.Tensor:
     """[G, K, T] or [G, K, 1] log(pi/pi_old) as the objective takes it, clamped; else per token."""
-    objective, group = rollouts.objective, rollouts.groups
+    objective, group = rollouts.uncorrected, rollouts.groups
     if isinstance(objective, RatioObjective):
         x = objective.log_ratios(group.xp, fit.log_probs, group.log_probs_old, fit.prepared)
     else:
