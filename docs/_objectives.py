@@ -203,7 +203,7 @@ OBJECTIVES_INTRODUCTION = (
 )
 
 TABLE_4_DIFFERENCES = (
-    "Four cells differ from the paper's table. ReMax has no reference here, AWR and MPO (V-MPO) have no",
+    "Four cells differ from the paper's table. ReMax has a reference with `beta` only, AWR and MPO (V-MPO) have no",
     "critic, and GRPO is listed with its reference.",
     "",
 )

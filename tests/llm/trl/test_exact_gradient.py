@@ -196,7 +196,7 @@ def test_two_processes_with_a_group_across_ranks(tmp_path: Path) -> None:
         env={**os.environ, "PYTHONPATH": str(ROOT / "tests"), "OMP_NUM_THREADS": "1"},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-3000:]
-    for name in ("sum", "ratio", "grpo", "whole"):
+    for name in ("sum", "ratio", "grpo", "remax", "whole"):
         found = json.loads((tmp_path / f"{name}.json").read_text())
         assert found["processes"] == 2
         assert found["straddles"] is (name != "whole")
