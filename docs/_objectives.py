@@ -211,8 +211,8 @@ OBJECTIVES_INTRODUCTION = (
 )
 
 TABLE_4_DIFFERENCES = (
-    "Four cells differ from the paper's table. ReMax has no reference here, AWR and MPO (V-MPO) have no",
-    "critic, and GRPO is listed with its reference.",
+    "Four cells differ from the paper's table. ReMax has a reference with ``beta`` alone, AWR and MPO (V-MPO)",
+    "have no critic, and GRPO is listed with its reference.",
     "",
 )
 

@@ -52,6 +52,8 @@ def test_nothing_asked_for_is_nothing_run(capsys):
         (["--methods", ""], "expected names with commas between"),
         (["--methods", "tpo,,dg"], "expected names with commas between"),
         (["--task", "sequences", "--methods", "grop"], "Did you mean 'grpo'?"),
+        (["--methods", "ppo:correct=tis"], "'ppo:correct=tis' holds correct"),
+        (["--methods", "ppo:correct=tis2", "--delay", "3"], "option correct is 'tis2'"),
         (["--resume"], "--resume needs --out"),
         (["--task", "sequences", "--reward", "later"], "expected one of 'bag'"),
         (["--task", "sequences", "--methods", "tpo_token"], "waits for the end"),

@@ -270,6 +270,37 @@ def test_grpo_masked_drops_the_kl_of_constant_groups(library: str) -> None:
 
 
 @pytest.mark.parametrize("library", LIBRARIES)
+@pytest.mark.parametrize(
+    ("name", "options", "expected"),
+    [
+        # A = ±(.7 + .1); each token weighs 1/2.
+        ("rloo", {}, [-0.4, -0.4, 0.4, 0.4]),
+        # A = .7 - .25, -.1 - .25
+        ("remax", {}, [-0.225, -0.225, 0.175, 0.175]),
+        # To go: 1 - .5(.6, .4) | -.5(.2, .3) = .7, .8 | -.1, -.15, less .3 and .325; the second ratios are clipped.
+        ("ppo", {"kl_in_reward": True}, [-0.55 * 0.4, 0, 0.45 * 0.4, 0]),
+        # Rewards -.1, .8 | .05, -.15: δ = .1, .2 | .25, -.75, and A_0 = δ_0 + .95 δ_1 = .29 | -.4625.
+        ("ppo", {"kl_in_reward": True, "advantage": "gae"}, [-0.55 * 0.29, 0, 0.45 * 0.4625, 0]),
+        ("ppo", {"kl_in_reward": True, "advantage": "leave_one_out"}, [-0.55 * 0.8, 0, 0.45 * 0.8, 0]),
+    ],
+)  # fmt: skip
+def test_the_kl_inside_the_reward(
+    library: str, name: str, options: dict[str, object], expected: list[float]
+) -> None:
+    # log(pi_old/pi_ref) = .2, .4 | -.1, .3 and beta = .5: the scores 1, 0 become 1 - .3 = .7 and 0 - .1 = -.1.
+    fields = {
+        **GROUP,
+        "log_probs_ref": OLD - np.array([[[0.2, 0.4], [-0.1, 0.3]]]),
+        "baseline": np.array([0.25]),
+        "values": VALUES,
+    }
+    _, c, gradient = run(library, tpo.objective(name, beta=0.5, **options), fields, NEW)
+    np.testing.assert_allclose(c.ravel(), expected, atol=1e-9)
+    if gradient is not None:
+        np.testing.assert_allclose(gradient, c, atol=1e-9)
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
 def test_corrections(library: str) -> None:
     # pi_train/pi_infer = (1, 3 | .4, 6). TIS at 2: factors 1, 2 | .4, 2. IcePop on [.5, 5]: 1, 1 | 0, 0.
     # Group PG's coefficients are (-1, -1 | 1, 1).

@@ -209,3 +209,13 @@ def test_registering() -> None:
         tpo.register("mine", int)  # type: ignore[type-var]
     with pytest.raises(TypeError, match="inner is a str, expected a tpo.Objective"):
         tpo.objectives.tis("tpo")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "value", ["tis2", "tis@0", "icepop@5-0.5", "icepop@1", "", None, 2, "clip"]
+)
+def test_a_wrong_correction_names_the_option_and_what_it_accepts(value: object) -> None:
+    with pytest.raises(ValueError, match=r"GRPO: option correct is .*expected 'tis', 'icepop'"):
+        tpo.objective("grpo", correct=value)
+    with pytest.raises(TypeError, match="has no option 'corect'. Did you mean 'correct'"):
+        tpo.objective("grpo", corect="tis")

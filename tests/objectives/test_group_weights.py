@@ -101,5 +101,5 @@ def test_with_summed_scores_the_success_rate_is_that_of_p_old() -> None:
 
 @pytest.mark.parametrize("wrong", ["pass@0", "pass@", "pass@1.5", "pass@-1", "passed", "", 8, None])
 def test_a_wrong_weight_is_named(wrong: object) -> None:
-    with pytest.raises(ValueError, match="weight is .*'target', 'accuracy' or 'pass@k'"):
+    with pytest.raises(ValueError, match="weight is .*'target', 'accuracy' or 'pass@k'.*'gate'"):
         tpo.objective("tpo", weight=wrong)

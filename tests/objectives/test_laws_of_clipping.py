@@ -79,11 +79,11 @@ def test_the_penalty_is_linear_in_beta(name: str, batch: Batch, beta: float) -> 
     assert (one != none).any()
 
 
-@pytest.mark.parametrize("name", sorted(set(PENALISED) - {"pg_is"}))
+@pytest.mark.parametrize("name", sorted(set(PENALISED) - {"pg_is", "remax", "rloo"}))
 @few
 @given(batches(masks=True))
 def test_the_penalty_pulls_every_token_towards_the_reference(name: str, batch: Batch) -> None:
-    """Its slope has the sign of log(pi/ref), and it is never below 0; `pg_is` has one ratio per candidate."""
+    """Its slope has the sign of log(pi/ref), and it is never below 0. Not of penalties per candidate."""
     (loss, c), (loss_0, c_0) = (
         evaluated(tpo.objective(name, **PENALISED[name], beta=b), batch) for b in (1.0, 0.0)
     )

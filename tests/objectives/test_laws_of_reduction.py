@@ -162,3 +162,19 @@ def test_to_first_order_tpo_climbs_the_mean_standardised_score(batch: Batch) -> 
     p, u = softmax(batch.old[..., 0]), tpo.standardize(batch.scores)
     c = eta * coefficients(tpo.objective("tpo", eta=eta), batch.on_policy())[..., 0] * len(p)
     close(c, -p * (u - (p * u).sum(-1, keepdims=True)), atol=1e-4)
+
+
+def test_a_correction_is_an_option_of_every_objective() -> None:
+    icepop_of_grpo = {
+        "icepop": {},
+        "icepop@0.2-3": {"low": 0.2, "high": 3.0},
+        "icepop_sequence": {"level": "sequence"},
+        "icepop_sequence@.5-4": {"low": 0.5, "high": 4.0, "level": "sequence"},
+    }
+    for written, options in icepop_of_grpo.items():
+        made = tpo.objective("grpo", beta=0.1, correct=written)
+        assert made == icepop(tpo.objective("grpo", beta=0.1), **options)
+        assert made.beta == 0.1
+    for name in tpo.list_objectives():
+        assert tpo.objective(name, correct="tis") == tis(tpo.objective(name))
+        assert tpo.objective(name, correct="tis@1.5") == tis(tpo.objective(name), 1.5)

@@ -50,6 +50,14 @@ class Checked(TargetPolicyTrainer):
             ]  # fmt: skip
             batch = {"rows": gather_object(rows), "rewards": self._rewards.double().clone()}
             batch["old"] = self._float64_log_probs(batch).detach()
+            if "task" in inputs[0]:
+                tasks = [ord(row["task"]) - ord("a") for row in inputs]
+                batch["tasks"] = torch.tensor(gather_object(tasks)[:: self.num_generations])
+            if "log_probs_rollout" in self.objective.needs:
+                rollout = output["sampling_per_token_logps"].double()
+                batch["rollout"] = rollout.reshape(-1, self.num_generations, rollout.shape[1])
+            if "baseline" in self.objective.needs:
+                batch["greedy"] = self._greedy_scores(batch)
             if self.beta:
                 batch["ref"] = self._float64_log_probs(batch, reference=True).detach()
             self._batches.append(batch)
@@ -99,6 +107,19 @@ class Checked(TargetPolicyTrainer):
                 found.append(torch.nn.functional.pad(lp, (0, T - len(lp))))
         return torch.stack(found).reshape(-1, self.num_generations, T)
 
+    def _greedy_scores(self, batch: dict[str, Any]) -> torch.Tensor:
+        """[G] of one greedy completion per prompt, token by token with the float64 copy."""
+        double, found = self._double(reference=False), []
+        for row in batch["rows"][:: self.num_generations]:
+            ids, prompt = list(row["prompt"]), len(row["prompt"])
+            while len(ids) < prompt + self.max_completion_length and (
+                ids[-1] != tiny_model.EOS or len(ids) == prompt
+            ):
+                ids.append(int(double(input_ids=torch.tensor([ids])).logits[0, -1].argmax()))
+            text = self.processing_class.decode(ids[prompt:], skip_special_tokens=True)
+            found.append(sum(f([""], [text])[0] for f in self.reward_funcs))
+        return torch.tensor(found, dtype=torch.float64)
+
     def _group(self, batch: dict[str, Any]) -> tpo.Groups:
         T = batch["old"].shape[2]
         mask = torch.tensor(
@@ -112,6 +133,9 @@ class Checked(TargetPolicyTrainer):
             mask=mask.reshape(batch["old"].shape),
             valid=~rewards.isnan().all(-1),
             log_probs_ref=batch.get("ref"),
+            baseline=batch.get("greedy"),
+            log_probs_rollout=batch.get("rollout"),
+            tasks=batch.get("tasks"),
         )
 
     def reference_gradient(self) -> torch.Tensor:

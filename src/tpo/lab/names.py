@@ -11,7 +11,7 @@ SCALES = ("smoke", "quick", "full")
 TARGETS = ("copy", "flip", "reverse_copy", "reverse_flip")
 REWARDS = ("bag", "sequential", "terminal")
 IMAGES = ("digits", "mnist")
-OPTIMISERS = ("muon", "muon_fading", "adam", "sgd", "normalized")
+OPTIMISERS = ("muon", "muon_fading", "adam", "sgd", "normalized", "trpo")
 MECHANISMS = ("tpo", "pg", "dg", "group_pg")
 """Methods whose expected update has a closed form."""
 BUILDS = ("sequences", "images", "one_context", "many_contexts", "mechanism", "talk")

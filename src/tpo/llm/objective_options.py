@@ -8,7 +8,7 @@ from typing import Any
 
 import tpo
 from tpo.objectives import Objective, entry
-from tpo.objectives.base import check_group_size
+from tpo.objectives.base import WRAPPERS, check_group_size
 
 DEFAULT_SCORE = "ratio"
 """The sequence score for language models where an objective's own default is the paper's sum."""
@@ -16,15 +16,19 @@ DEFAULT_SCORE = "ratio"
 
 def accepted_options(name: str) -> dict[str, Any]:
     """The options of an objective with their defaults; an unknown name lists the valid ones."""
-    return {f.name: f.default for f in fields(entry(name).make)}
+    own = {f.name: f.default for f in fields(entry(name).make)}
+    return own | dict.fromkeys(WRAPPERS)
 
 
-def build_objective(name: str, options: Mapping[str, Any], beta: float, beta_is: str) -> Objective:
+def build_objective(
+    name: str, options: Mapping[str, Any], beta: float, beta_is: str, greedy: bool = True
+) -> Objective:
     """The objective of that name with these options; a `score` or `eta` of None means the default.
 
     The KL to the reference is the trainer's: `beta` is its strength, and `beta_is` tells users where it is set.
+    greedy: whether the trainer samples a greedy completion of each prompt, whose score is a baseline.
     """
-    _check_trainable(name)
+    _check_trainable(name, ("baseline",) if greedy else ())
     accepted = accepted_options(name)
     given = {k: tuple(v) if isinstance(v, list) else v for k, v in options.items()}
     for option in ("score", "eta"):
@@ -47,6 +51,30 @@ def build_objective(name: str, options: Mapping[str, Any], beta: float, beta_is:
     return tpo.objective(name, **given)
 
 
+def check_sampler(built: Objective, vllm: bool, option: str) -> None:
+    """Raise if the engine that samples does not give what the objective needs; `option` chooses vLLM."""
+    if vllm and "baseline" in built.needs:
+        raise ValueError(
+            f"{option} is True, and {type(built).__name__} takes a greedy completion of each prompt, which "
+            f"vLLM does not sample here: leave {option} out, or choose 'rloo', whose baseline is other samples"
+        )
+
+
+def check_rollout_log_probs(built: Objective, known: bool, advice: str) -> None:
+    """Raise if `correct` is set and the engine that samples does not report log-probs."""
+    if "log_probs_rollout" in built.needs and not known:
+        raise ValueError(
+            "objective_options holds correct, which compares the trainer's log-probs with those of the engine "
+            f"that sampled, and there are none: {advice}"
+        )
+
+
+def check_engine(built: Objective, vllm: bool) -> None:
+    """Raise if `tpo train` cannot give the objective what it needs, with vLLM or with the own sampler."""
+    check_sampler(built, vllm, "vllm")
+    check_rollout_log_probs(built, vllm, "set vllm, or leave correct out")
+
+
 def check_group(objective: str, option: str, size: int) -> None:
     """Raise for a group of one: a group objective has nothing to compare, and TRL needs two for any other."""
     check_group_size(objective, option, size)
@@ -56,15 +84,17 @@ def check_group(objective: str, option: str, size: int) -> None:
         )
 
 
-def _check_trainable(name: str) -> None:
+def _check_trainable(name: str, given: tuple[str, ...]) -> None:
     make = entry(name).make
     if make.traits.critic:
         raise ValueError(
             f"objective {name!r} needs a critic, which this trainer does not have: "
             "choose one without, such as 'tpo', 'grpo' or 'rloo'"
         )
-    if make.needs:
+    for need in make.needs:
+        if need in given:
+            continue
         raise ValueError(
-            f"objective {name!r} needs {make.needs[0]} with every prompt, which this "
+            f"objective {name!r} needs {need} with every prompt, which this "
             "trainer does not sample: choose 'rloo', whose baseline is the rest of the group"
         )

@@ -29,24 +29,39 @@ _GROUP_TRIAL_SHAPE = (2, 4, 3)
 _REDUCTION_TRIAL_SHAPE = (6, 4, 5)
 
 
-@lru_cache
+def fits_micro_batch(objective: Objective, updated: bool, whole_groups: bool) -> bool:
+    """Whether the coefficients of a micro-batch follow from the log-probs of its own rows alone."""
+    if whole_groups:
+        return not _depends(objective, updated, first_other=_GROUP_TRIAL_SHAPE[1])
+    return not needs_whole_groups(objective, updated)
+
+
 def needs_whole_groups(objective: Objective, updated: bool) -> bool:
     """True where a candidate's coefficients depend on the log-probs of another candidate.
 
     Found by trial on small random groups. At the rollout snapshot (`updated=False`) policy and snapshot change
     together. A ratio score needs no whole groups there: all log-ratios are 0 whatever the log-probs. After an
-    update it does.
+    update it does. A correction that removes candidates needs whole groups, however rare that is.
     """
+    if getattr(objective, "drops_candidates", False):
+        return True
+    return _depends(objective, updated, first_other=1)
+
+
+@lru_cache
+def _depends(objective: Objective, updated: bool, first_other: int) -> bool:
+    """Whether the first candidate's log-probs change a coefficient of the candidates from `first_other` on."""
     for _, normal in random_draws(_GROUP_TRIAL_SHAPE):
         old, ref, scores = normal() - 1, normal() - 1, scores_for(objective, normal()[..., 0])
         new = old + 0.1 * normal() if updated else old
         change = torch.zeros(_GROUP_TRIAL_SHAPE, dtype=torch.float64)  # of one candidate alone
         change[0, 0] = 0.1 * normal()[0, 0]
-        group = tpo.Groups(log_probs_old=old, scores=scores, log_probs_ref=ref)
+        group = tpo.Groups(old, scores, log_probs_ref=ref, **extra_fields(objective, old))
         changed = group if updated else replace(group, log_probs_old=old + change)
         before = coefficients(objective, group, new)
         after = coefficients(objective, changed, new + change)
-        if (before - after).reshape(-1, _GROUP_TRIAL_SHAPE[-1])[1:].abs().max() > 1e-12:
+        others = (before - after).reshape(-1, _GROUP_TRIAL_SHAPE[-1])[first_other:]
+        if others.abs().max() > 1e-12:
             return True
     return False
 
@@ -112,7 +127,8 @@ class _Trial:
     def dense(self, objective: Objective) -> Tensor:
         """[B, K, T] the coefficients, from the log-probs of every token."""
         scores = scores_for(objective, self.scores)
-        group = tpo.Groups(self.old, scores, mask=self.mask, valid=self.valid)
+        extra = extra_fields(objective, self.old)
+        group = tpo.Groups(self.old, scores, mask=self.mask, valid=self.valid, **extra)
         return coefficients(objective, group, self.new)
 
     def reduced(self, objective: Objective, reduction: Reduction) -> Tensor:
@@ -121,7 +137,8 @@ class _Trial:
             reduction.per_candidate(x.sum(-1), self.lengths)[..., None]
             for x in (self.old, self.new)
         )
-        group = tpo.Groups(old, scores_for(objective, self.scores), valid=self.valid)
+        extra = extra_fields(objective, old)
+        group = tpo.Groups(old, scores_for(objective, self.scores), valid=self.valid, **extra)
         c = reduction.per_token(coefficients(objective, group, new)[..., 0], self.lengths)
         return torch.where(self.mask, c[..., None], 0.0)
 
@@ -143,6 +160,12 @@ def scores_for(objective: Objective, scores: Tensor) -> Tensor:
     """[B, K], or [B, K, R] where the objective weighs R rewards."""
     rewards = getattr(objective, "reward_weights", ())
     return scores[..., None].repeat(1, 1, len(rewards)) if rewards else scores
+
+
+def extra_fields(objective: Objective, old: Tensor) -> dict[str, Tensor]:
+    """Further fields of `Groups` that the objective needs."""
+    known = {"baseline": old.new_full(old.shape[:1], 0.25), "log_probs_rollout": 1.1 * old}
+    return {name: known[name] for name in objective.needs}
 
 
 def coefficients(objective: Objective, group: tpo.Groups, log_probs: Tensor) -> Tensor:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, NamedTuple, TypeVar, cast
 
@@ -16,6 +16,7 @@ from tpo.options import (
     NONNEGATIVE,
     NUMBERS,
     POSITIVE,
+    Kind,
     check,
     kinds,
     one_of,
@@ -234,18 +235,36 @@ def check_group_size(name: str, option: str, size: int, instead: str = "") -> No
         )
 
 
+class Wrapper(NamedTuple):
+    """An option that every objective has: what it accepts, and the objective that it makes of another."""
+
+    kind: Kind
+    wrap: Callable[[Objective, Any], Objective]
+
+
+WRAPPERS: dict[str, Wrapper] = {}
+"""By name; `corrections` adds `correct`."""
+
+
 def objective(name: str, **options: Any) -> Objective:
     """The objective of that name, or of a class `FILE.py:CLASS`, with its defaults, changed by `options`."""
     found = entry(name)
     of_kind = kinds(found.make)
     accepted = {f.name: of_kind[f.name].accepts if f.name in of_kind else "any value"
                 for f in fields(found.make)}  # fmt: skip
+    accepted |= {key: wrapper.kind.accepts for key, wrapper in WRAPPERS.items()}
     for given in options:
         if given not in accepted:
             listing = "; ".join(f"{key}: {what}" for key, what in accepted.items()) or "none"
             hint = checks.close_match(given, accepted)
             raise TypeError(f"{name} has no option {given!r}.{hint} Its options: {listing}")
-    return found.make(**{**found.options, **options})
+    own = {key: value for key, value in options.items() if key not in WRAPPERS}
+    made = found.make(**{**found.options, **own})
+    for key, value in options.items():
+        if key in WRAPPERS:
+            WRAPPERS[key].kind.check(f"{type(made).__name__}: option {key}", value)
+            made = WRAPPERS[key].wrap(made, value)
+    return made
 
 
 def label(name: str) -> str:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple
 
 from tpo.arrays import Array, Namespace
 from tpo.groups import Groups
-from tpo.objectives.base import Objective, choice, positive
+from tpo.objectives.base import WRAPPERS, Objective, Wrapper, choice, positive
 from tpo.objectives.kl import LIMIT
+from tpo.options import Kind
 
 
 class PreparedCorrection(NamedTuple):
@@ -21,11 +23,19 @@ class PreparedCorrection(NamedTuple):
 
 @dataclass(frozen=True)
 class Correction(Objective):
-    """The inner objective with each token's gradient times a fixed factor; the loss value is unchanged."""
+    """The inner objective with each token's gradient times a fixed factor; the loss value is unchanged.
+
+    Attributes that a correction does not have, such as `beta`, are those of the inner objective.
+    """
 
     prepared_type: ClassVar[type] = PreparedCorrection
 
     inner: Objective
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "inner" or name.startswith("__"):
+            raise AttributeError(name)
+        return getattr(self.inner, name)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -37,12 +47,12 @@ class Correction(Objective):
         """The traits of the inner objective, which now needs `log_probs_rollout`."""
         return self.inner.traits._replace(behaviour=True)
 
+    @property
+    def needs(self) -> tuple[str, ...]:  # type: ignore[override]
+        """The sampling engine's log-probs, and what the inner objective needs."""
+        return "log_probs_rollout", *self.inner.needs
+
     def _prepare(self, groups: Groups) -> Any:
-        if groups.log_probs_rollout is None:
-            raise ValueError(
-                f"{type(self).__name__} needs log_probs_rollout: pass the sampling engine's log-probs "
-                "as log_probs_rollout=... to tpo.Groups"
-            )
         xp = groups.xp
         x = xp.clip(groups.log_probs_old - groups.log_probs_rollout, -LIMIT, LIMIT)
         groups, factor = self.correction(xp, groups, x)
@@ -104,6 +114,11 @@ class IcePop(Correction):
     high: float = positive(5.0)
     level: str = choice("token", "token", "sequence")
 
+    @property
+    def drops_candidates(self) -> bool:
+        """Whether a candidate's log-probs may remove it from its group, which changes all others."""
+        return self.level == "sequence"
+
     def correction(self, xp: Namespace, groups: Groups, x: Array) -> tuple[Groups, Array]:
         if self.level == "sequence":
             x = xp.sum(x, axis=-1, keepdims=True) / groups.lengths
@@ -125,3 +140,50 @@ def icepop(
 ) -> Objective:
     """`objective` without the tokens (or candidates) on which sampling engine and trainer disagree."""
     return IcePop(objective, low, high, level)
+
+
+_NUMBER = r"(\d+\.?\d*|\.\d+)"
+_WRITTEN = re.compile(rf"tis(?:@{_NUMBER})?|icepop(_sequence)?(?:@{_NUMBER}-{_NUMBER})?")
+
+
+def _is_written(value: object) -> bool:
+    found = _WRITTEN.fullmatch(value) if isinstance(value, str) else None
+    if found is None:
+        return False
+    cap, _, low, high = found.groups()
+    return (cap is None or float(cap) > 0) and (low is None or 0 < float(low) < float(high))
+
+
+CORRECT = Kind(
+    "'tis', 'icepop' or 'icepop_sequence', with bounds such as 'tis@2' or 'icepop@0.5-5'",
+    _is_written,
+    symbol="NAME",
+)
+
+
+def corrected_by(objective: Objective, written: str) -> Objective:
+    """The objective with the correction that the option `correct` names, such as `tis@2` or `icepop@0.5-5`."""
+    found = _WRITTEN.fullmatch(written)
+    assert found is not None
+    cap, sequence, low, high = found.groups()
+    if written.startswith("tis"):
+        return tis(objective) if cap is None else tis(objective, float(cap))
+    bounds = {} if low is None else {"low": float(low), "high": float(high)}
+    return icepop(objective, level="sequence" if sequence else "token", **bounds)
+
+
+WRAPPERS["correct"] = Wrapper(CORRECT, corrected_by)
+
+
+def uncorrected(objective: Objective) -> Objective:
+    """The objective inside all corrections."""
+    while isinstance(objective, Correction):
+        objective = objective.inner
+    return objective
+
+
+def uncorrected_prepared(prepared: Any) -> Any:
+    """What the objective inside all corrections prepared."""
+    while isinstance(prepared, PreparedCorrection):
+        prepared = prepared.inner
+    return prepared

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 from tpo.arrays import Array, Namespace
-from tpo.groups import Groups, group_log_softmax, masked, z_scores
-from tpo.objectives.advantages import batch_sigma, centred, group_mean
+from tpo.groups import Groups, group_log_softmax, masked
 from tpo.objectives.base import Traits, choice, inside_unit, positive
+from tpo.objectives.score_scales import SCALES, scaled_scores
 from tpo.objectives.target_matching import (
     SCORES,
     PreparedTarget,
@@ -94,7 +94,7 @@ class LPO(TargetObjective):
     traits: ClassVar[Traits] = Traits("target", tokens=True, behaviour=True, whole_groups=True)
 
     divergence: str = choice("forward", "forward", *DIVERGENCES)
-    tau: str = choice("sigma", "sigma", "one", "mean", "batch_sigma")
+    tau: str = choice("sigma", *SCALES)
     eta: float = positive(1.0)
     alpha: float = inside_unit(0.5)
     score: str = choice("mean_ratio", *SCORES)
@@ -108,21 +108,10 @@ class LPO(TargetObjective):
             if groups.log_probs_rollout is not None:
                 rule = rule._replace(offset=groups.log_probs_rollout)
         s_t = log_scores_of(xp, groups.log_probs_old, rule)
-        logits = tilted(xp, s_t, self._scaled_scores(groups), self.eta, groups.valid)
+        logits = tilted(xp, s_t, scaled_scores(groups, self.tau), self.eta, groups.valid)
         w = masked(xp, xp.softmax(logits), groups.valid)
         log_w = None if self.divergence == "forward" else xp.log_softmax(logits)
         return PreparedTarget(groups.log_probs_old, rule, w, groups.valid, log_w)
-
-    def _scaled_scores(self, groups: Groups) -> Array:
-        """[B, K] (R - mean)/tau, which gives the same softmax as R/tau."""
-        if self.tau == "sigma":
-            return z_scores(groups.xp, groups.total, groups.counted)
-        above = centred(groups)
-        if self.tau == "one":
-            return above
-        tau = batch_sigma(groups) if self.tau == "batch_sigma" else group_mean(groups)
-        usable = tau > 0
-        return groups.xp.where(usable, above / groups.xp.where(usable, tau, 1.0), 0.0)
 
     def _logs(
         self, xp: Namespace, log_probs: Array, prepared: PreparedTarget

@@ -10,11 +10,9 @@ from tpo.arrays import Array, Namespace
 from tpo.groups import LOW, Groups, masked
 from tpo.objectives.advantages import centred
 from tpo.objectives.base import Traits, positive
+from tpo.objectives.kl_budget import eta_at
 from tpo.objectives.parts import LIKELIHOOD, Composed, Mean, Parts
 from tpo.objectives.target_matching import count_contexts
-
-HALVINGS = 50
-"""Bisection steps for log eta, over 28 nats: finer than float32 resolves."""
 
 
 def dual_temperature(xp: Namespace, advantages: Array, epsilon: float, mask: Array | None) -> Array:
@@ -27,15 +25,8 @@ def dual_temperature(xp: Namespace, advantages: Array, epsilon: float, mask: Arr
     the sharpest weights are within epsilon, eta is the lower end of the range.
     """
 
-    def halve(ends: tuple[Array, Array]) -> tuple[Array, Array]:
-        low, high = ends
-        middle = (low + high) / 2
-        sharp = mean_kl(xp, advantages / xp.exp(middle), mask) > epsilon
-        return xp.where(sharp, middle, low), xp.where(sharp, high, middle)
-
     zero = xp.zeros_like(advantages[:1, :1])
-    low, high = xp.repeat(HALVINGS, halve, (zero + math.log(1e-6), zero + math.log(1e6)))
-    return xp.exp((low + high) / 2)
+    return eta_at(xp, lambda eta: mean_kl(xp, advantages / eta, mask), epsilon, zero)
 
 
 def mean_kl(xp: Namespace, logits: Array, mask: Array | None) -> Array:

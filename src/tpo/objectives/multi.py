@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from tpo.arrays import Array
-from tpo.groups import Groups, z_scores
-from tpo.objectives.advantages import batch_z, standardized
+from tpo.groups import Groups
+from tpo.objectives.advantages import standardized
 from tpo.objectives.base import Traits, choice, inside_unit, nonnegative, numbers
 from tpo.objectives.grpo import GRPO
 from tpo.objectives.parts import KL, Mean, Parts, WithKL, clip
+from tpo.objectives.score_scales import each_reward
 
 
 @dataclass(frozen=True)
@@ -36,22 +37,10 @@ class GDPO(GRPO):
     reward_weights: tuple[float, ...] = numbers(())
 
     def parts(self) -> Parts:
-        return super().parts()._replace(advantage=self._advantage)
+        return super().parts()._replace(advantage=self._each_reward)
 
-    def _advantage(self, groups: Groups) -> Array:
-        xp = groups.xp
-        rewards = groups.scores if len(groups.scores.shape) == 3 else groups.scores[..., None]
-        n = rewards.shape[-1]
-        weights = self.reward_weights or (1.0,) * n
-        if len(weights) != n:
-            raise ValueError(
-                f"reward_weights has {len(weights)} entries and scores {n} rewards: give one per reward"
-            )
-        each = [
-            w * z_scores(xp, rewards[..., r], groups.counted, self.sigma_floor)
-            for r, w in enumerate(weights)
-        ]
-        return batch_z(xp, sum(each[1:], each[0]), groups.counted)
+    def _each_reward(self, groups: Groups) -> Array:
+        return each_reward(groups, self.reward_weights, self.sigma_floor)
 
 
 @dataclass(frozen=True)
@@ -86,27 +75,27 @@ class MTGRPO(WithKL):
             ratio=self.granularity,
             surrogate=clip(self.clip, self.clip),
             kl=KL(self.beta, self.kl_correction),
-            weights=Mean(over, times=self._shares),
+            weights=Mean(over, times=lambda groups: task_shares(groups, self.task_logits)),
         )
 
-    def _shares(self, groups: Groups) -> Array:
-        """[B, 1, 1] B times the share of each context: z_j over the informative contexts of its task."""
-        xp = groups.xp
-        kept = xp.cast(groups.informative, groups.log_probs_old)[:, None, None]
-        tasks = xp.zeros_like(kept) if groups.tasks is None else groups.tasks[:, None, None]
-        if not xp.known_all((tasks >= 0) & (tasks < len(self.task_logits))):
-            raise ValueError(
-                f"tasks holds an id outside 0..{len(self.task_logits) - 1}: "
-                "give task_logits one entry per task"
-            )
-        share, total = xp.zeros_like(kept), xp.zeros_like(xp.sum(kept))
-        for j, logit in enumerate(self.task_logits):
-            member = kept * xp.cast(tasks == j, kept)
-            n = xp.sum(member)
-            z = math.exp(logit - max(self.task_logits))
-            share = share + z * member / (n + (n == 0))
-            total = total + z * xp.cast(n > 0, kept)
-        return share * kept.shape[0] / (total + (total == 0))
+
+def task_shares(groups: Groups, task_logits: tuple[float, ...]) -> Array:
+    """[B, 1, 1] B times the share of each context: z_j over the informative contexts of its task."""
+    xp = groups.xp
+    kept = xp.cast(groups.informative, groups.log_probs_old)[:, None, None]
+    tasks = xp.zeros_like(kept) if groups.tasks is None else groups.tasks[:, None, None]
+    if not xp.known_all((tasks >= 0) & (tasks < len(task_logits))):
+        raise ValueError(
+            f"tasks holds an id outside 0..{len(task_logits) - 1}: give task_logits one entry per task"
+        )
+    share, total = xp.zeros_like(kept), xp.zeros_like(xp.sum(kept))
+    for j, logit in enumerate(task_logits):
+        member = kept * xp.cast(tasks == j, kept)
+        n = xp.sum(member)
+        z = math.exp(logit - max(task_logits))
+        share = share + z * member / (n + (n == 0))
+        total = total + z * xp.cast(n > 0, kept)
+    return share * kept.shape[0] / (total + (total == 0))
 
 
 def task_logits_after(

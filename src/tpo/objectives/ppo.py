@@ -8,7 +8,8 @@ from typing import ClassVar
 from tpo.arrays import Array, Namespace
 from tpo.objectives.advantages import ADVANTAGES, PER_CANDIDATE
 from tpo.objectives.aggregation import TOKEN_WEIGHTS
-from tpo.objectives.base import Traits, choice, inside_unit, nonnegative, positive
+from tpo.objectives.base import Traits, choice, flag, inside_unit, nonnegative, positive
+from tpo.objectives.kl_in_reward import less_kl
 from tpo.objectives.parts import KL, Mean, Parts, Surrogate, WithKL, clip
 from tpo.objectives.surrogates import IMPORTANCE
 
@@ -21,7 +22,8 @@ class PPO(WithKL):
               + \beta\,k_3
 
     Shapes: r and A per token [B, K, T]; summed over tokens, averaged over candidates. `advantage` is as in
-    `reinforce` (`position` by default, `gae` with a critic's `groups.values`).
+    `reinforce` (`position` by default, `gae` with a critic's `groups.values`). With `kl_in_reward` the KL of
+    strength β is inside the reward, -β·log(pi_old/pi_ref) for each token as in RLHF, and not in the loss.
 
     Edge cases: the gradient is 0 iff A > 0 and r > 1 + ε, or A < 0 and r < 1 - ε.
 
@@ -35,13 +37,14 @@ class PPO(WithKL):
     clip: float = inside_unit(0.2)
     advantage: str = choice("position", *ADVANTAGES)
     over: str = choice("candidate", *TOKEN_WEIGHTS)
+    kl_in_reward: bool = flag(False)
 
     def parts(self) -> Parts:
         return Parts(
-            advantage=ADVANTAGES[self.advantage],
+            advantage=less_kl(self.advantage, self.beta if self.kl_in_reward else 0.0),
             ratio="token",
             surrogate=clip(self.clip, self.clip),
-            kl=KL(self.beta, self.kl_correction),
+            kl=KL() if self.kl_in_reward else KL(self.beta, self.kl_correction),
             weights=Mean(self.over),
         )
 

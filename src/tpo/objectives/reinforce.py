@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar
 
-from tpo.objectives.advantages import ADVANTAGES, above_given, critic, leave_one_out
+from tpo.objectives.advantages import ADVANTAGES, critic
 from tpo.objectives.aggregation import TOKEN_WEIGHTS
-from tpo.objectives.base import Traits, choice, fraction
+from tpo.objectives.base import Traits, choice, fraction, nonnegative
+from tpo.objectives.kl_in_reward import less_kl
 from tpo.objectives.parts import LIKELIHOOD, Composed, Mean, Parts
 
 
@@ -54,13 +55,20 @@ class RLOO(Composed):
 
     Source: Ahmadian et al., arXiv 2402.14740; Kool et al. 2019.
 
-    Deviates: no KL inside the reward; add it to the scores if you want it.
+    Deviates: no KL by default. `beta` is the strength of the KL inside the reward, as in the paper:
+    :math:`R_i - \beta\sum_t \log(\pi_{old}/\pi_{ref})`.
     """
 
-    traits: ClassVar[Traits] = Traits("policy gradient", epochs=False)
+    traits: ClassVar[Traits] = Traits("policy gradient", epochs=False, kl=True)
+
+    beta: float = nonnegative(0.0)
 
     def parts(self) -> Parts:
-        return Parts(advantage=leave_one_out, surrogate=LIKELIHOOD, weights=Mean("candidate"))
+        return Parts(
+            advantage=less_kl("leave_one_out", self.beta),
+            surrogate=LIKELIHOOD,
+            weights=Mean("candidate"),
+        )
 
 
 @dataclass(frozen=True)
@@ -69,20 +77,26 @@ class ReMax(Composed):
 
     .. math:: A_i = R_i - R(\mathrm{greedy}), \qquad L = -\frac{1}{BK}\sum A_i \sum_t \log \pi_{i,t}
 
-    Shapes: `groups.baseline` [B] holds the greedy score of each context. Works with K = 1.
+    Shapes: `groups.baseline` [B] holds the greedy score of each context. Works with K = 1. The lab
+    (`Rollout(baseline="greedy")`) and the trainer on TRL sample it: one more completion per prompt.
 
     Edge cases: the baseline is the same for the whole group, so a softmax over the group cancels it.
 
     Source: Li et al., arXiv 2310.10505.
 
-    Deviates: no KL inside the reward.
+    Deviates: no KL by default. `beta` is the strength of the KL inside the reward, summed over the candidate's
+    tokens; the baseline has none.
     """
 
-    traits: ClassVar[Traits] = Traits("policy gradient", group=False, epochs=False)
+    traits: ClassVar[Traits] = Traits("policy gradient", group=False, epochs=False, kl=True)
     needs: ClassVar[tuple[str, ...]] = ("baseline",)
 
+    beta: float = nonnegative(0.0)
+
     def parts(self) -> Parts:
-        return Parts(advantage=above_given, surrogate=LIKELIHOOD, weights=Mean("candidate"))
+        return Parts(
+            advantage=less_kl("given", self.beta), surrogate=LIKELIHOOD, weights=Mean("candidate")
+        )
 
 
 @dataclass(frozen=True)

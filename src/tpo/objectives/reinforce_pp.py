@@ -7,11 +7,11 @@ from typing import ClassVar
 
 from tpo.arrays import Array
 from tpo.groups import Groups, masked
-from tpo.objectives.advantages import batch_z, centred, outcome_rewards
+from tpo.objectives.advantages import batch_z, centred
 from tpo.objectives.base import Traits, flag, inside_unit, nonnegative
 from tpo.objectives.kl import K2
+from tpo.objectives.kl_in_reward import kl_rewards, to_go
 from tpo.objectives.parts import KL, Mean, Parts, WithKL, clip
-from tpo.objectives.returns import backward_recurrence
 
 
 @dataclass(frozen=True)
@@ -53,6 +53,5 @@ class ReinforcePP(WithKL):
         if self.group_baseline:
             returns = centred(groups)[..., None] + xp.zeros_like(old)
         else:
-            rewards = outcome_rewards(groups) - self.beta * (old - groups.reference)
-            returns = backward_recurrence(xp, rewards, xp.ones_like(rewards))
+            returns = to_go(groups, kl_rewards(groups, self.beta))
         return batch_z(xp, masked(xp, returns, groups.mask), groups.mask)

@@ -35,7 +35,7 @@ PHRASES: Mapping[str, Mapping[str, str]] = {
     "ties": {"": "{} ties"},
     "optimiser": {
         "muon": "Muon", "muon_fading": "Muon with fading steps", "adam": "Adam", "sgd": "SGD",
-        "normalized": "steps of fixed norm",
+        "normalized": "steps of fixed norm", "trpo": "TRPO's steps",
     },
     "score": {"": "score: {}"},
 }  # fmt: skip

@@ -149,3 +149,30 @@ def test_batch_is_one_group_and_oracle_knows_every_reward():
     assert batch.group.scores.shape == (1, 6)
     oracle, _ = bandit("oracle", None)
     np.testing.assert_array_equal(oracle.group.scores, np.eye(10)[np.zeros(6, int)])
+
+
+@pytest.mark.parametrize("kind", ["single", "sequence"])
+def test_a_greedy_baseline_is_the_reward_of_the_most_probable_actions(kind):
+    task = Sequences(3, 2, reward="bag")
+    policy = PositionTable(3, 2, spread=1.0)
+    batch, contexts, params = batch_of(kind, task, baseline="greedy", policy=policy)
+    most_probable = np.asarray(params["logits"]).argmax(-1)
+    expected = (np.asarray(contexts.answer) == most_probable).mean(-1)
+    np.testing.assert_allclose(batch.group.baseline, expected, atol=1e-6)
+    plain, _, _ = batch_of(kind, task, policy=policy)
+    np.testing.assert_array_equal(
+        batch.candidates, plain.candidates
+    )  # an extra sample, not another
+    assert plain.group.baseline is None
+
+
+def test_a_greedy_baseline_of_one_action():
+    batch, pi = bandit("single", "greedy")
+    np.testing.assert_array_equal(batch.group.baseline, pi.argmax(-1) == 0)
+
+
+def test_a_greedy_baseline_needs_whole_episodes():
+    with pytest.raises(ValueError, match="baseline is 'greedy', and kind 'token'.*'sequence'"):
+        Rollout("token", baseline="greedy")
+    with pytest.raises(ValueError, match="baseline is 'worst', expected 'expected', 'greedy'"):
+        Rollout(baseline="worst")

@@ -6,7 +6,12 @@ from tpo.cli.run_study import pairs
 from tpo.lab import studies
 from tpo.lab.execution.runner import Request, plan
 from tpo.lab.studies import cost
-from tpo.lab.studies.method_specs import fitting_objectives, unfitting_reasons
+from tpo.lab.studies.method_specs import (
+    bandit_row,
+    fitting_objectives,
+    sequence_row,
+    unfitting_reasons,
+)
 from tpo.objectives.method_syntax import label, parse
 
 NAMES = [
@@ -108,6 +113,12 @@ def test_every_objective_is_compared_or_excluded_with_a_reason():
     assert len(fitting_objectives()) > 25
 
 
+def test_remax_takes_a_greedy_decode_as_its_baseline():
+    assert sequence_row("remax").baseline == bandit_row("remax").baseline == "greedy"
+    with pytest.raises(ValueError, match="method is 'remax_token'"):
+        sequence_row("remax_token")
+
+
 def test_a_method_with_options():
     assert parse("tpo:epochs=1:eta=0.5") == ("tpo", {"epochs": 1, "eta": 0.5})
     assert label("tpo:epochs=1") == "TPO, epochs 1"
@@ -184,3 +195,15 @@ def test_twice_the_episodes_cost_twice_the_training():
 )
 def test_durations_in_words(seconds, words):
     assert cost.duration(seconds) == words
+
+
+def test_a_corrected_method_measures_from_the_learner_where_the_actor_lags():
+    study = studies.get_study("staleness")
+
+    def planned(delay):
+        request = Request(study, "full", methods=("ppo:correct=tis",), only={"D": str(delay)})
+        return plan(request)
+
+    assert {one.cell.staleness.anchor for one in planned(30)} == {"learner"}
+    with pytest.raises(ValueError, match="holds correct, which compares"):
+        planned(0)

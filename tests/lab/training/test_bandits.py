@@ -1,5 +1,7 @@
 """The tabular studies: closed forms followed exactly, and what they are known to show."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -8,7 +10,7 @@ from tpo.diagnostics.population import METHODS
 from tpo.lab.policies import Table
 from tpo.lab.rollouts import Rollout
 from tpo.lab.tasks import Bandit
-from tpo.lab.training import Budget, Cell, Measures, Method, Optimiser, run
+from tpo.lab.training import Budget, Cell, Measures, Method, Optimiser, Staleness, run
 from tpo.lab.training.episode import Learner
 
 ARMS, CONTEXTS, STEP = 10, 20, 0.1
@@ -88,3 +90,29 @@ def test_the_sampled_bandit_starts_uniform_and_tpo_leads():
             {"tpo": tpo, "pg": pg}.items()}  # fmt: skip
     assert last["tpo"] < last["pg"] < 0.9
     assert tpo["misalignment"].mean() < pg["misalignment"].mean()
+
+
+def test_remax_learns_with_a_greedy_decode_as_its_baseline():
+    learner = sampled("remax", "single", baseline="greedy")
+    error = run(learner)["error_after"].mean(0)
+    assert error[0] > 0.9
+    assert error[-1] < 0.3
+
+
+def test_remax_without_a_baseline_names_the_rollout_option():
+    with pytest.raises(ValueError, match="'remax' subtracts a baseline.*baseline='greedy'"):
+        sampled("remax", "single", baseline=None)
+
+
+def test_a_correction_compares_the_learner_with_an_actor_that_lags():
+    """A cap below every ratio is a factor of all gradients; without a lag nothing is compared."""
+
+    def norms(lag, **options):
+        one = cell("tpo", tuple(options.items()), episodes=4, staleness=lag)
+        one = replace(one, optimiser=Optimiser("sgd", 1e-3))
+        return run(one)["gradient_norm"]
+
+    lag = Staleness(2, anchor="learner")
+    np.testing.assert_allclose(norms(lag, correct="tis@0.001"), 1e-3 * norms(lag), rtol=2e-2)
+    with pytest.raises(ValueError, match="'tpo' holds correct.*--delay"):
+        norms(Staleness(), correct="tis")

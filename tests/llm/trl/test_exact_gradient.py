@@ -77,7 +77,7 @@ def test_steps_per_generation_below_above_and_misaligned(
 
 def accepted(name: str) -> bool:
     make = entry(name).make
-    return not make.traits.critic and not make.needs
+    return not make.traits.critic and set(make.needs) <= {"baseline"}
 
 
 def apart(completions: list[str], **_: Any) -> list[float]:
@@ -122,6 +122,18 @@ def test_kl_to_a_reference(
     )  # fmt: skip
     assert max(trainer.errors) < 1e-5
     assert (trainer.ref_model is None) is bool(rank)
+
+
+@pytest.mark.parametrize("name", ["rloo", "remax", "ppo", "reinforce_pp"])
+@pytest.mark.parametrize("layout", [{}, HALVES], ids=["whole groups", "halves"])
+def test_kl_inside_the_reward(tmp_path: Path, name: str, layout: dict[str, int]) -> None:
+    """A baseline over the batch needs the log-probs of all micro-batches before the first."""
+    inside = {"objective_options": {"kl_in_reward": True}} if name == "ppo" else {}
+    trainer = checked(
+        tmp_path, apart, objective=name, beta=0.3, learning_rate=1e-3, num_iterations=2, max_steps=4,
+        **layout, **inside,
+    )  # fmt: skip
+    assert max(trainer.errors) < 1e-5
 
 
 def test_eager_attention(tmp_path: Path) -> None:
@@ -184,7 +196,7 @@ def test_two_processes_with_a_group_across_ranks(tmp_path: Path) -> None:
         env={**os.environ, "PYTHONPATH": str(ROOT / "tests"), "OMP_NUM_THREADS": "1"},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-3000:]
-    for name in ("sum", "ratio", "grpo", "whole"):
+    for name in ("sum", "ratio", "grpo", "remax", "whole"):
         found = json.loads((tmp_path / f"{name}.json").read_text())
         assert found["processes"] == 2
         assert found["straddles"] is (name != "whole")

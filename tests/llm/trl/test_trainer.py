@@ -39,7 +39,7 @@ from tpo.llm.trl.compat import check_hooks, regrouped
         ({"num_generations": 1}, "num_generations is 1, and objective 'tpo' compares the candidates"),
         ({"objective": "gpro"}, "unknown objective 'gpro'.*Valid names: tpo"),
         ({"objective": "vapo"}, "'vapo' needs a critic.*'tpo', 'grpo' or 'rloo'"),
-        ({"objective": "remax"}, "'remax' needs baseline.*'rloo'"),
+        ({"objective": "remax", "use_vllm": True}, "use_vllm is True, and ReMax takes a greedy.*'rloo'"),
         ({"objective": "grpo", "score": "mean"}, "score is 'mean', and objective 'grpo' has no score"),
         ({"objective": "grpo", "eta": 2.0}, "eta is 2.0, and objective 'grpo' has no eta"),
         ({"score": "median"}, "score is 'median'.*'ratio'"),

@@ -40,4 +40,5 @@ if __name__ == "__main__":
     run(target, "sum", score="sum")
     run(target, "ratio", score="ratio")
     run(target, "grpo", objective="grpo")
+    run(target, "remax", objective="remax")
     run(target, "whole", score="mean", per_device_train_batch_size=4)

@@ -59,6 +59,10 @@ def test_former_names_of_options_are_still_read():
         ("+trainer.v1.tpo.objective=gpro", "unknown objective 'gpro'. Did you mean 'grpo'"),
         ("+trainer.v1.tpo.objective=vapo", "needs a critic"),
         ("+trainer.v1.tpo.objective=remax", "needs baseline"),
+        (
+            "+trainer.v1.tpo.objective_options={correct:tis}",
+            "holds correct.*does not read the sampler's",
+        ),
         ("+trainer.v1.tpo.objective_options={clipp: 1}", "tpo has no option 'clipp'"),
         ("+trainer.v1.tpo.skip_zero_gradient=1", "skip_zero_gradient is 1, expected True or False"),
         ("+trainer.v1.tpo.objective_options={beta: 0.1}", "use_kl_loss=True"),

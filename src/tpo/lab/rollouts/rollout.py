@@ -42,11 +42,22 @@ class Actor(NamedTuple):
     """Of the two policies of an "expected" baseline; by default both are the actor's."""
 
 
+BASELINES = ("expected", "greedy")
+
+
+def greedy_rewards(actor: Actor, task: Task, contexts: Contexts) -> jax.Array:
+    """[B] the mean reward of the most probable actions."""
+    shape = Shape(1, task.length, 1)
+    drawn = sample(actor.policy, actor.params, contexts.inputs, shape, None)
+    return task.rewards(contexts.answer, drawn.taken).mean((1, 2))
+
+
 @dataclass(frozen=True)
 class Rollout:
     """How to sample: the kind, the group size K for kinds that have one, and the baseline.
 
-    baseline: a number; "expected", Σ pi² over the actions; or None for the objective's own.
+    baseline: a number; "expected", Σ pi² over the actions; "greedy", the reward of one greedy sample per
+    context, which is not trained on; or None for the objective's own.
     """
 
     kind: str = "sequence"
@@ -58,9 +69,14 @@ class Rollout:
             raise ValueError(f"kind is {self.kind!r}, expected one of {', '.join(KINDS)}")
         if self.group_size < 1:
             raise ValueError(f"group_size is {self.group_size}, expected at least 1")
-        if isinstance(self.baseline, str) and self.baseline != "expected":
+        if isinstance(self.baseline, str) and self.baseline not in BASELINES:
             raise ValueError(
-                f"baseline is {self.baseline!r}, expected 'expected', a number or None"
+                f"baseline is {self.baseline!r}, expected 'expected', 'greedy', a number or None"
+            )
+        if self.baseline == "greedy" and self.kind not in ("single", "sequence"):
+            raise ValueError(
+                f"baseline is 'greedy', and kind {self.kind!r} does not group the episodes of one context: "
+                "use 'single' or 'sequence'"
             )
 
     @property
@@ -109,6 +125,8 @@ class Rollout:
             )
             pair = (first, second)
         baseline = self._baseline(*pair)
+        if self.baseline == "greedy":
+            baseline = greedy_rewards(actor, task, contexts)
         scored = self.rule.score(Drawn(drawn, rewards, all_log_probs, baseline, task, answer))
         merged = self.rule.many == "streams" and task.length > 1
         paths = distinct(inputs, drawn.taken, task.actions) if merged else every(drawn.taken)
@@ -117,7 +135,7 @@ class Rollout:
 
     def _baseline(self, first: jax.Array, second: jax.Array) -> jax.Array | None:
         """[B] the number, or Σ_a first(a)·second(a): how often actions of the two policies agree."""
-        if self.baseline is None:
+        if self.baseline in (None, "greedy"):
             return None
         if isinstance(self.baseline, str):
             return jnp.exp(first + second).sum(-1)

@@ -49,8 +49,9 @@ def image_cell(settings: Mapping[str, Any], method: str) -> Cell:
     """
     s = settings
     task = Digits(s["data"])
-    name, _ = parse(method)
+    name, options = parse(method)
     delay, protocol = s.get("D", 0), s.get("protocol", "learner")
+    of_learner = name == "tpo" or "correct" in options
     uniform = protocol == "uniform"
     return Cell(
         task,
@@ -61,7 +62,7 @@ def image_cell(settings: Mapping[str, Any], method: str) -> Cell:
         staleness=Staleness(
             delay,
             uniform=bool(delay) and uniform,
-            anchor="learner" if delay and name == "tpo" else "actor",
+            anchor="learner" if delay and of_learner else "actor",
             baseline="learner" if uniform else protocol,
         ),
         measures=Measures(evaluate_every=s["test_every"]),
@@ -128,12 +129,13 @@ def own_cell(settings: Mapping[str, Any], method: str) -> Cell:
     found = sequence_method(method, run.group_size) if task.length > 1 else bandit_method(method)
     epochs = options.get("epochs") or run.epochs or found.epochs
     rollout = replace(found.rollout, group_size=run.group_size)
+    of_learner = objective == "tpo" or "correct" in options
     cell = Cell(
         task,
         replace(found, rollout=rollout, epochs=epochs),
         Budget(run.batch, run.episodes, settings["seeds"]),
         Optimiser(optimiser, run.learning_rate),
-        staleness=Staleness(run.delay, anchor="learner" if objective == "tpo" else "actor"),
+        staleness=Staleness(run.delay, anchor="learner" if of_learner else "actor"),
         measures=Measures(run.evaluate_every),
     )
     return cell.interaction_matched(run.group_size) if run.match == "interactions" else cell

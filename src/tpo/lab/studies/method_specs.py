@@ -81,14 +81,25 @@ NOT_FITTING = {
 }
 """Objectives that need an answer or more rewards, which scored rollouts of one task do not have."""
 
-UNMET_NEEDS = {"baseline": "it needs the score of a greedy decode", "values": "it needs a critic"}
+UNMET_NEEDS = {"values": "it needs a critic"}
+MET_NEEDS = ("baseline",)
+"""What rollouts can give: the score of a greedy decode."""
+
+
+def _unmet(name: str) -> list[str]:
+    return [need for need in entry(name).make.needs if need not in MET_NEEDS]
+
+
+def _greedy(name: str) -> str | None:
+    """The baseline of the rollouts: a greedy decode where the objective needs one."""
+    return "greedy" if "baseline" in entry(name).make.needs else None
 
 
 def unfitting_reasons() -> dict[str, str]:
     """The objectives that do not fit the lab's tasks, each with the reason."""
     reasons = dict(NOT_FITTING)
     for name in tpo.list_objectives():
-        for need in entry(name).make.needs:
+        for need in _unmet(name):
             reasons.setdefault(name, UNMET_NEEDS.get(need, f"it needs {need}"))
     return {name: reasons[name] for name in tpo.list_objectives() if name in reasons}
 
@@ -117,7 +128,7 @@ def _own(name: str) -> list[str]:
     """The objective of a user's file, as a list of one, if that is what the name means."""
     if not is_spec(name):
         return []
-    for need in entry(name).make.needs:
+    for need in _unmet(name):
         raise ValueError(
             f"method {name!r} does not fit: {UNMET_NEEDS.get(need, f'it needs {need}')}"
         )
@@ -127,21 +138,23 @@ def _own(name: str) -> list[str]:
 def _sequence_objective(name: str) -> PaperMethod:
     names = [*fitting_objectives(), *_own(name)]
     token = name.removesuffix("_token") if name.endswith("_token") else ""
-    if name not in names and token in names:
+    if name not in names and token in names and not _greedy(token):
         return PaperMethod(token, "token", _default_epochs(token))
     if name not in names:
         raise ValueError(_unknown_message(name))
     kind = "sequence" if entry(name).make.traits.group else "single"
-    return PaperMethod(name, kind, _default_epochs(name))
+    return PaperMethod(name, kind, _default_epochs(name), baseline=_greedy(name))
 
 
 def _bandit_objective(name: str, known: list[str]) -> PaperMethod:
-    """A target objective uses all actions; a single-sample objective uses the given baseline."""
+    """A target objective uses all actions; a single-sample objective the given baseline, or a greedy one."""
     found = entry(name).make if name in [*fitting_objectives(), *_own(name)] else None
     if found and found.traits.family == "target":
         return PaperMethod(name, "vector", 1, baseline="expected")
     if found and not found.traits.group and "advantage" in found.__dataclass_fields__:
         return PaperMethod(name, "single", 1, {"advantage": "given"}, "expected")
+    if found and not found.traits.group and _greedy(name):
+        return PaperMethod(name, "single", 1, baseline="greedy")
     raise ValueError(
         f"method {name!r} does not fit a task of one action, expected one of {', '.join(known)}, "
         f"an objective of the target family, or one with a given baseline.{close_match(name, known)}"

@@ -59,7 +59,7 @@ class OwnRun:
     epochs: int | None = option(None, optional(COUNT), "epochs per batch (default: the method's)")
     episodes: int = option(500, COUNT, "batches, one after the other (500)")
     optimiser: str | None = option(
-        None, optional(one_of(*OPTIMISERS)), "muon, muon_fading, adam, ... (default: the paper's)"
+        None, optional(one_of(*OPTIMISERS)), "muon, adam, trpo, ... (default: the paper's)"
     )
     learning_rate: float = option(1e-3, POSITIVE, "of the optimiser (0.001)")
     match: str = option(
@@ -94,6 +94,11 @@ class OwnRun:
         row = of_task(method)
         if row.kind in GROUPED:
             check_group_size(row.objective, "--group-size", self.group_size)
+        if "correct" in row.options and not self.delay:
+            raise ValueError(
+                f"method {method!r} holds correct, which compares the learner's log-probs with those of an "
+                "actor that lags: give --delay, or leave correct out"
+            )
         if row.kind == "token" and self.reward == "terminal":
             raise ValueError(
                 f"method {method!r} scores each token when it is taken, and --reward terminal waits for "

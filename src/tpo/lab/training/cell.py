@@ -36,8 +36,12 @@ class Method:
         return tpo.objective(self.objective, **dict(self.options))
 
     def check_group(self) -> None:
-        """Raise if the objective compares candidates, and there is one per context."""
-        self.build()
+        """Raise if the objective lacks what its rollouts must give: candidates to compare, or a baseline."""
+        if "baseline" in self.build().needs and self.rollout.baseline is None:
+            raise ValueError(
+                f"objective {self.objective!r} subtracts a baseline, and the rollout has none: "
+                "set baseline='greedy' there"
+            )
         if self.rollout.rule.many:
             instead = (
                 ", or choose an objective of single samples, such as 'reinforce', 'ppo' or 'dg'"
@@ -131,6 +135,17 @@ class Cell:
     def __post_init__(self) -> None:
         self.method.rollout.check(self.task)
         self.method.check_group()
+        if self.optimiser.name == "trpo" and self.task.length > 1:
+            raise ValueError(
+                f"optimiser is 'trpo', which is for tasks of one action, and this one has {self.task.length}: "
+                "choose 'muon' or 'adam', or the objective 'trpo_penalty'"
+            )
+        lags = self.staleness.delay and self.staleness.anchor == "learner"
+        if "log_probs_rollout" in self.method.build().needs and not lags:
+            raise ValueError(
+                f"objective {self.method.objective!r} holds correct, which compares the learner's log-probs "
+                "with those of an actor that lags: set Staleness(delay=..., anchor='learner'), or --delay"
+            )
 
     @property
     def resolved_policy(self) -> Policy:

@@ -18,6 +18,7 @@ from tpo.lab.rollouts.data_parallel import UNSHARDED, DataParallel
 from tpo.lab.tasks import Contexts
 from tpo.lab.training import measures
 from tpo.lab.training.cell import Cell
+from tpo.lab.training.constrained import mean_kl
 from tpo.lab.training.gradient import BatchLoss, plain_log_probs, value_and_grad
 from tpo.lab.training.measures import Metrics
 
@@ -106,23 +107,29 @@ class Learner:
         }[self.cell.staleness.baseline]
 
     def _anchored(self, params: Params, batch: Batch) -> Batch:
-        """The batch with the learner's own log-probs as the old ones."""
+        """The batch with the learner's own log-probs as the old ones; a correction compares the actor's."""
         log_probs = plain_log_probs(
             self.cell.resolved_policy, params, self.cell.method.rollout, batch
         )
         log_probs = jax.lax.stop_gradient(self.parallel.all_gather(log_probs))
         group = dataclasses.replace(batch.group, log_probs_old=log_probs)
+        if "log_probs_rollout" in self.cell.method.build().needs:
+            group = dataclasses.replace(group, log_probs_rollout=batch.group.log_probs_old)
         return batch._replace(group=group)
 
     def _epochs(
         self, state: State, batch: Batch, loss: Callable[[jax.Array], jax.Array]
     ) -> tuple[Params, Any, tuple[jax.Array, Params]]:
         """Parameters and optimiser after E epochs; norm and value of the first epoch's gradient."""
-        optimiser = self._optimiser()
+        optimiser = optax.with_extra_args_support(self._optimiser())
+        policy = self.cell.resolved_policy
+
+        def value(params: Params) -> jax.Array:
+            return loss(plain_log_probs(policy, params, self.cell.method.rollout, batch))
 
         def gradient(params: Params) -> Params:
             rollout = self.cell.method.rollout
-            problem = BatchLoss(self.cell.resolved_policy, rollout, batch, loss)
+            problem = BatchLoss(policy, rollout, batch, loss)
             _, grads = value_and_grad(problem, params, self.block, self.axis)
             found: Params = self.parallel.all_sum(grads)
             return found
@@ -130,7 +137,9 @@ class Learner:
         def epoch(carry: tuple[Params, Any], _: None) -> tuple[tuple[Params, Any], jax.Array]:
             params, inner = carry
             grads = gradient(params)
-            updates, inner = optimiser.update(grads, inner, params)
+            updates, inner = optimiser.update(
+                grads, inner, params, loss=value, kl=mean_kl(policy, batch.inputs)
+            )
             norm = jnp.linalg.norm(ravel_pytree(grads)[0])
             return (optax.apply_updates(params, updates), inner), norm
 

@@ -10,8 +10,9 @@ import optax
 
 from tpo import diagnostics
 from tpo.lab.policies import Params, Policy
-from tpo.lab.rollouts import Batch, Shape, sample
+from tpo.lab.rollouts import Actor, Batch, greedy_rewards
 from tpo.lab.tasks import Contexts, Task
+from tpo.objectives.corrections import uncorrected_prepared
 
 Metrics = dict[str, jax.Array]
 
@@ -39,6 +40,7 @@ def of_batch(batch: Batch, prepared: Any) -> Metrics:
 
 def _weight(prepared: Any) -> jax.Array:
     """[groups, K] q where the objective has a target, else the mean absolute advantage."""
+    prepared = uncorrected_prepared(prepared)
     if hasattr(prepared, "q"):
         return prepared.q
     if hasattr(prepared, "advantages"):
@@ -80,5 +82,4 @@ def _right(task: Task, policy: Policy, params: Params, contexts: Contexts) -> ja
 
 def greedy_error(task: Task, policy: Policy, params: Params, contexts: Contexts) -> jax.Array:
     """1 - mean reward of the most probable actions."""
-    drawn = sample(policy, params, contexts.inputs, Shape(1, task.length, 1), None)
-    return 1 - task.rewards(contexts.answer, drawn.taken).mean()
+    return 1 - greedy_rewards(Actor(policy, params), task, contexts).mean()

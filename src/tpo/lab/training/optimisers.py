@@ -12,6 +12,7 @@ from optax import contrib
 
 from tpo.lab.names import OPTIMISERS
 from tpo.lab.policies.base import Params, Policy
+from tpo.lab.training.constrained import constrained_step
 
 FADE = 0.001
 """The norm of the gradient below which fading steps are shorter than Muon's."""
@@ -21,8 +22,9 @@ FADE = 0.001
 class Optimiser:
     """muon: Muon on the policy's matrices and AdamW on the rest; adam; sgd; normalized: g/‖g‖.
 
-    muon_fading: Muon's steps times min(1, ‖g‖ / 0.001), so that they vanish with the gradient. All parameters
-    have the same learning rate; there is no clipping, decay or schedule.
+    muon_fading: Muon's steps times min(1, ‖g‖ / 0.001), so that they vanish with the gradient. trpo: natural
+    gradients within a KL of `learning_rate`, for policies of one action (`constrained.constrained_step`). All
+    parameters have the same learning rate; there is no clipping, decay or schedule.
     """
 
     name: str = "muon"
@@ -45,6 +47,8 @@ class Optimiser:
             return optax.adam(rate)
         if self.name == "sgd":
             return optax.sgd(rate)
+        if self.name == "trpo":
+            return constrained_step(rate)
         return optax.chain(optax.normalize_by_update_norm(eps=1e-30), optax.scale(-rate))
 
 

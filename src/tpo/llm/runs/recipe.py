@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tpo.checks import close_match
-from tpo.llm.objective_options import build_objective, check_group
+from tpo.llm.objective_options import build_objective, check_engine, check_group
 from tpo.llm.rewards.sandbox import Sandbox
 from tpo.llm.run_options import (
     GroupOptions,
@@ -160,7 +160,8 @@ def recipe(
     made = Recipe(**{name: typed_option(name, value) for name, value in values.items()})
     _check_task_options(made)
     options = {**made.objective_options, "score": made.score, "eta": made.eta}
-    build_objective(made.objective, options, made.beta, "give beta instead")
+    built = build_objective(made.objective, options, made.beta, "give beta instead")
+    check_engine(built, made.vllm)
     return made
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from tpo.checks import close_match
+from tpo.llm.objective_options import check_engine
 from tpo.llm.run_options import TRL
 from tpo.llm.runs.launch import processes
 from tpo.llm.runs.recipe import Recipe
@@ -36,7 +37,9 @@ def trl_config(recipe: Recipe) -> TargetPolicyConfig:
         from accelerate.parallelism_config import ParallelismConfig
 
         options["parallelism_config"] = ParallelismConfig(**parallel)
-    return TargetPolicyConfig(**options)
+    config = TargetPolicyConfig(**options)
+    check_engine(config.build(), config.use_vllm)
+    return config
 
 
 def _from_recipe(recipe: Recipe) -> dict[str, Any]:

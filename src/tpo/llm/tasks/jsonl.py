@@ -13,8 +13,9 @@ from tpo.llm.tasks.text_task import TextTask, datasets_of, messages
 
 
 def jsonl_task(path: Path, options: TaskOptions) -> TextTask:
-    """The prompts of the file; the held-out ones are the last."""
+    """The prompts of the file; the held-out ones are the last. Rows of a mixture name their `task`."""
     rows = checked_rows(path, options)
+    mixed = all("task" in row for row in rows)
     scorer, hint, held_out = options.scorer or "exact", options.hint or "", options.held_out
     train, test = [
         {
@@ -23,6 +24,7 @@ def jsonl_task(path: Path, options: TaskOptions) -> TextTask:
                 for row in part
             ],
             "answer": [str(row["answer"]) for row in part],
+            **({"task": [str(row["task"]) for row in part]} if mixed else {}),
         }
         for part in (rows[:-held_out], rows[-held_out:])
     ]

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 import trl
 
+from tpo.llm.objective_options import check_rollout_log_probs
 from tpo.llm.packed import attention
 from tpo.llm.sampling.sampler import Sampler, fits
 
@@ -103,7 +104,13 @@ def _is_whole(trainer: Any) -> bool:
 
 
 def make_sampler(trainer: Any) -> Sampler | None:
-    """The fast sampler with a trainer's sampling options; None if only TRL's own sampling supports them."""
+    """The fast sampler with a trainer's sampling options; None if only TRL's own sampling supports them.
+
+    Neither reports log-probs: an objective that needs them is an error, unless a `rollout_func` samples.
+    """
+    known = getattr(trainer, "rollout_func", None) is not None
+    advice = "set use_vllm, give the trainer a rollout_func, or leave correct out"
+    check_rollout_log_probs(trainer.objective, known, advice)
     args, config = trainer.args, trainer.generation_config
     model = trainer.accelerator.unwrap_model(trainer.model)
     supported = {"top_p": 1.0, "top_k": 0, "min_p": None, "repetition_penalty": 1.0}

@@ -8,7 +8,12 @@ from typing import Any
 
 from trl import GRPOConfig
 
-from tpo.llm.objective_options import accepted_options, build_objective, check_group
+from tpo.llm.objective_options import (
+    accepted_options,
+    build_objective,
+    check_group,
+    check_sampler,
+)
 from tpo.llm.run_options import TRL
 from tpo.llm.trl.field_types import check_types, trl_name, with_fields
 from tpo.objectives import Objective
@@ -75,7 +80,7 @@ class TargetPolicyConfig(GRPOConfig):  # type: ignore[misc]
         for name in (name for name, kind in options.items() if kind is TABLE):
             optional(TABLE).check(name, getattr(self, name))  # TRL has read its text
         self._check_micro_batch()
-        self.build()
+        check_sampler(self.build(), self.use_vllm, "use_vllm")
 
     def build(self) -> Objective:
         """The objective that these options name; a wrong option names itself and what is accepted."""

@@ -135,7 +135,7 @@ def step_metrics(
 
     if (kl := _kl(rollouts, fit)) is not None:
         metrics["kl"] = collectives.token_mean(*of_rows(kl))
-    objective, prepared = rollouts.objective, fit.prepared
+    objective, prepared = rollouts.uncorrected, fit.prepared
     if isinstance(objective, CISPO):
         above = _log_ratios(rollouts, fit).exp() > objective.cap
         capped = above & (prepared.advantages > 0)
@@ -154,7 +154,7 @@ def step_metrics(
 
 def _clipped(rollouts: RolloutBatch, fit: Fit) -> tuple[torch.Tensor, torch.Tensor] | None:
     """Which ratios are clipped at the lower bound and at the upper one; None if the objective clips none."""
-    objective, prepared = rollouts.objective, fit.prepared
+    objective, prepared = rollouts.uncorrected, fit.prepared
     if isinstance(objective, Composed) and (bounds := objective.parts().surrogate.bounds):
         below, above = clipped(_log_ratios(rollouts, fit).exp(), prepared.advantages, *bounds)
         return below, above
@@ -167,7 +167,7 @@ def _clipped(rollouts: RolloutBatch, fit: Fit) -> tuple[torch.Tensor, torch.Tens
 
 def _kl(rollouts: RolloutBatch, fit: Fit) -> torch.Tensor | None:
     """[G, K, T] the KL of each token; None without a reference."""
-    objective, group = rollouts.objective, rollouts.groups
+    objective, group = rollouts.uncorrected, rollouts.groups
     if group.log_probs_ref is None or not (rollouts.beta or getattr(objective, "beta", 0.0)):
         return None
     kl: torch.Tensor = k3(masked(group.xp, fit.log_probs, group.mask), group.log_probs_ref)
@@ -179,7 +179,7 @@ def _kl(rollouts: RolloutBatch, fit: Fit) -> torch.Tensor | None:
 
 def _log_ratios(rollouts: RolloutBatch, fit: Fit) -> torch.Tensor:
     """[G, K, T] or [G, K, 1] log(pi/pi_old) as the objective takes it, clamped; else per token."""
-    objective, group = rollouts.objective, rollouts.groups
+    objective, group = rollouts.uncorrected, rollouts.groups
     unit = objective.parts().unit if isinstance(objective, Composed) else TOKEN
     log_probs = masked(group.xp, fit.log_probs, group.mask)
     x = unit.log(group.xp, log_probs, group.log_probs_old, fit.prepared)

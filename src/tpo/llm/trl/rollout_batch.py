@@ -15,12 +15,16 @@ import torch
 import tpo
 from tpo.llm.trl.compat import rollout_log_probs, token_mask
 from tpo.objectives import Objective
+from tpo.objectives.corrections import uncorrected, uncorrected_prepared
 
 Tensor = torch.Tensor
 
 
 class Fit(NamedTuple):
-    """Coefficients of all rows [G, K, T], and the log-probs and prepared groups that they come from."""
+    """Coefficients of all rows [G, K, T], the log-probs that they come from, and prepared groups.
+
+    What a correction (`tis`, `icepop`) prepared is not in `prepared`.
+    """
 
     coefficients: Tensor
     log_probs: Tensor
@@ -58,6 +62,11 @@ class RolloutBatch:
         return bool(self.compute_fit(self.groups.log_probs_old).coefficients.any())
 
     @property
+    def uncorrected(self) -> Objective:
+        """The objective without `tis` or `icepop`."""
+        return uncorrected(self.objective)
+
+    @property
     def shape(self) -> tuple[int, int, int]:
         """G, K, T"""
         G, K, T = self.groups.log_probs_old.shape
@@ -80,7 +89,7 @@ class RolloutBatch:
         if self.beta and self.groups.log_probs_ref is not None:
             kl, of_kl = self._kl
             c = c + kl.coefficients(log_probs, of_kl)
-        return Fit(c, log_probs, prepared)
+        return Fit(c, log_probs, uncorrected_prepared(prepared))
 
     @property
     def _kl(self) -> tuple[Objective, Any]:
@@ -129,7 +138,8 @@ class RolloutBatch:
 def groups_of(trainer: Any, output: dict[str, Any], rewards: Tensor) -> tpo.Groups:
     """The groups of TRL's rollout batch `output`, of all ranks, with zeros for log-probs of p_old.
 
-    rewards: [N, R] of all ranks, NaN where one is missing. A completion without any reward is not valid.
+    rewards: [N, R] of all ranks, NaN where one is missing. A completion without any reward is not valid, nor is
+    a group whose greedy completion has none.
     """
     collectives, training = trainer.collectives, trainer.model.training
     mask = collectives.gather_rows(token_mask(output))
@@ -140,6 +150,7 @@ def groups_of(trainer: Any, output: dict[str, Any], rewards: Tensor) -> tpo.Grou
     K = trainer.num_generations if training else trainer.num_generations_eval
     G = len(rewards) // K
     scores = scores.reshape(G, K, -1)
+    valid = trainer.group_fields.comparable(valid.reshape(G, K))
     optional = {
         "log_probs_ref": output.get("ref_per_token_logps"),
         "log_probs_rollout": rollout_log_probs(output),
@@ -149,7 +160,8 @@ def groups_of(trainer: Any, output: dict[str, Any], rewards: Tensor) -> tpo.Grou
         log_probs_old=torch.zeros(mask.shape, device=mask.device).reshape(G, K, -1),
         scores=scores[..., 0] if scores.shape[-1] == 1 else scores,
         mask=mask.reshape(G, K, -1),
-        valid=valid.reshape(G, K),
-        scored=valid.reshape(G, K) if trainer.args.mask_truncated_completions else None,
+        valid=valid,
+        scored=valid if trainer.args.mask_truncated_completions else None,
+        **trainer.group_fields.of_groups(weights),
         **{k: x.reshape(G, K, -1) for k, x in given.items()},
     )

@@ -20,7 +20,7 @@ from typing import Any
 import torch
 from trl import GRPOTrainer
 
-from tpo.llm.objective_structure import needs_whole_groups
+from tpo.llm.objective_structure import fits_micro_batch
 from tpo.llm.packed import attention
 from tpo.llm.rewards.guarded import guard_all
 from tpo.llm.trl.compat import check_hooks, make_sampler, realign_steps, regrouped, token_mask
@@ -28,6 +28,7 @@ from tpo.llm.trl.config import TargetPolicyConfig
 from tpo.llm.trl.counters import SkipAndFailureCounts
 from tpo.llm.trl.distributed import Collectives
 from tpo.llm.trl.dithering import dither
+from tpo.llm.trl.group_fields import GroupFields
 from tpo.llm.trl.log_probs import LogProbs
 from tpo.llm.trl.metrics import MetricLog, step_metrics
 from tpo.llm.trl.micro_batch import MicroBatch
@@ -86,6 +87,7 @@ class TargetPolicyTrainer(GRPOTrainer):  # type: ignore[misc]
         self.sampler = None if self.use_vllm else make_sampler(self)
         self.log_probs = LogProbs(self)
         self.collectives = Collectives(self.accelerator)
+        self.group_fields = GroupFields(self)
         self.micro_batch = None if args.micro_batch is None else MicroBatch(self, args.micro_batch)
         self.skip_steps = SkipSteps(self)
         self.add_callback(self.skip_steps)
@@ -108,23 +110,22 @@ class TargetPolicyTrainer(GRPOTrainer):  # type: ignore[misc]
             if self.sampler is None or images is not None:
                 return super()._generate_single_turn(prompt_ids, images, *more, **options)
             start, before = time.perf_counter(), self.sampler.sampled
-            completions = self.sampler(prompt_ids, self.temperature)
-        seconds = time.perf_counter() - start
-        rate = (self.sampler.sampled - before) / seconds
-        self.metric_log.add(rollout_time=seconds, rollout_tokens_per_second=rate)
+            completions = self.sampler(prompt_ids, self.group_fields.temperature)
+        seconds, sampled = time.perf_counter() - start, self.sampler.sampled - before
+        self.metric_log.add(rollout_time=seconds, rollout_tokens_per_second=sampled / seconds)
         return completions, None
 
     def _calculate_rewards(self, inputs: Any, *more: Any) -> Tensor:
         """Keep the raw rewards [N, R] of all ranks; NaN where a reward is missing, NaN or infinite."""
         start = time.perf_counter()
         rewards: Tensor = super()._calculate_rewards(inputs, *more)
-        rewards = torch.where(rewards.isfinite(), rewards, torch.nan)
-        self._rewards = rewards
+        self._rewards = rewards = torch.where(rewards.isfinite(), rewards, torch.nan)
         self.metric_log.of_rewards(rewards, len(inputs), time.perf_counter() - start)
         return rewards
 
     def _generate_and_score_completions(self, inputs: Any) -> dict[str, Any]:
         """TRL's rollout batch; a `RolloutBatch` of all ranks' completions is kept for its training."""
+        self.group_fields.read(inputs)
         output: dict[str, Any] = super()._generate_and_score_completions(inputs)
         if not self.model.training:
             return output
@@ -237,7 +238,7 @@ class TargetPolicyTrainer(GRPOTrainer):  # type: ignore[misc]
     def _fits_in_micro_batch(self, rollouts: RolloutBatch) -> bool:
         """Whether the coefficients of a micro-batch follow from its own forward pass."""
         updated = self.state.global_step != rollouts.step
-        return self._whole_groups or not needs_whole_groups(self.objective, updated)
+        return fits_micro_batch(self.objective, updated, self._whole_groups)
 
     def _scale(self) -> float:
         """Undoes DDP's mean over ranks, and scales up a step that has only a part of a rollout batch."""
@@ -265,6 +266,7 @@ class TargetPolicyTrainer(GRPOTrainer):  # type: ignore[misc]
         groups = groups_of(self, output, self._rewards)
         if self.model.training:
             self.metric_log.of_scores(groups)
+            self.group_fields.observe(groups)
         own_kl = self.objective.traits.kl
         n = len(output["completion_ids"])
         return RolloutBatch(

@@ -12,7 +12,7 @@ from typing import Any
 from omegaconf import DictConfig, OmegaConf, open_dict
 
 from tpo.checks import close_match
-from tpo.llm.objective_options import build_objective
+from tpo.llm.objective_options import build_objective, check_rollout_log_probs
 from tpo.llm.run_options import LogOptions, ObjectiveOptions
 from tpo.objectives import Objective
 from tpo.options import kinds
@@ -45,7 +45,9 @@ class Settings(LogOptions, ObjectiveOptions):
         advice = (
             "set actor_rollout_ref.actor.use_kl_loss=True and kl_loss_coef, which add verl's own KL"
         )
-        return build_objective(self.objective, options, 0.0, advice)
+        built = build_objective(self.objective, options, 0.0, advice, greedy=False)
+        check_rollout_log_probs(built, False, "this plug-in does not read the sampler's")
+        return built
 
 
 @dataclass(frozen=True)
