@@ -1,5 +1,6 @@
 """Progress of `tpo train` where stderr is not a terminal."""
 
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -22,3 +23,18 @@ def test_the_first_and_the_last_step_are_printed_and_others_at_intervals(
     lines = capsys.readouterr().err.splitlines()
     assert [line.split()[1] for line in lines] == [f"{step}/5" for step in shown]
     assert len((tmp_path / "log.jsonl").read_text().splitlines()) == 5
+
+
+@pytest.mark.parametrize(("begun_at", "said"), [(0, 0), (2, 1)])
+def test_only_a_resumed_run_lacks_earlier_evaluations(
+    begun_at: int, said: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    evaluator = progress.Evaluator.__new__(progress.Evaluator)
+    vars(evaluator).update(
+        path=tmp_path / "evaluations.jsonl",
+        recipe=SimpleNamespace(eval_every=1, in_steps=lambda every: every),
+        _evaluate=lambda state: None,
+    )
+    state = SimpleNamespace(global_step=begun_at, max_steps=4, is_world_process_zero=True)
+    evaluator.on_train_begin(None, state, None)
+    assert capsys.readouterr().err.count("results of the run will lack them") == said

@@ -22,11 +22,8 @@ BROKEN_FILE = "broken file"
 """The `error_kind` of a run with a file that cannot be read."""
 
 
-LOGGED = (
-    *MEASURES, "groups/all_pass", "grad_norm", "skipped_steps", "reward_failures", "failures", "kl",
-    "step", "seconds", "peak_memory",
-)  # fmt: skip
-"""Numbers that may be missing: of a row, an evaluation or a result."""
+LOGGED = (*MEASURES, "groups/all_pass", "grad_norm", "skipped_steps", "reward_failures")
+"""Numbers of a row that may be missing."""
 EVALUATED = ("step", "greedy", "sampled", "pass_at_k")
 """Numbers that every evaluation has."""
 
@@ -67,12 +64,18 @@ class RunLog(NamedTuple):
             )
         evaluations = run.folder / "evaluations.jsonl"
         evaluated = result["evaluations"] if result else read_lines(evaluations)
-        _check_numbers(log, rows)
-        _check_numbers(run.folder / RESULT.name if result else evaluations, evaluated, EVALUATED)
+        _check_numbers(log, rows, (), LOGGED)
+        _check_numbers(
+            run.folder / RESULT.name if result else evaluations,
+            evaluated,
+            EVALUATED,
+            ("kl", "failures"),
+        )
         if result:
             if not evaluated:
                 raise ValueError(f"{run.folder / RESULT.name} has no evaluation: {RESULT.way_out}")
-            _check_numbers(run.folder / RESULT.name, [result, result["seconds_per_step"]])
+            costs = [result, result["seconds_per_step"]]
+            _check_numbers(run.folder / RESULT.name, costs, (), ("seconds", "step", "peak_memory"))
         return cls(
             run,
             rows,
@@ -134,12 +137,14 @@ class RunLog(NamedTuple):
         return batches * recipe.prompts * recipe.group_size
 
 
-def _check_numbers(path: Path, rows: Sequence[Any], needed: Sequence[str] = ()) -> None:
+def _check_numbers(
+    path: Path, rows: Sequence[Any], needed: Sequence[str], optional: Sequence[str]
+) -> None:
     """ValueError that names the file, and the first row that is not an object, or value not a number."""
     for row in rows:
         if not isinstance(row, Mapping):
             raise ValueError(f"{path} holds {row!r:.60}, expected an object: {RESULT.way_out}")
-        for name in (*needed, *LOGGED):
+        for name in (*needed, *optional):
             value = row.get(name)
             if not (_is_number(value) or (value is None and name not in needed)):
                 raise ValueError(

@@ -136,9 +136,11 @@ class Evaluator(TrainerCallback):  # type: ignore[misc]
         if not state.is_world_process_zero:
             return
         every = self.recipe.in_steps(self.recipe.eval_every) or state.max_steps
-        _print_missing(keep_rows(self.path, range(0, state.max_steps, every), state.global_step))
+        missing = keep_rows(self.path, range(0, state.max_steps, every), state.global_step)
         if state.global_step == 0:
             self._evaluate(state)
+        else:
+            _print_missing(missing)
 
     def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         """Every `eval_every` steps, or rollout batches, but not after the last step."""
