@@ -10,14 +10,10 @@ from typing import Any
 
 from tpo.checks import close_match
 from tpo.llm.objective_options import accepted_options, build_objective
-from tpo.llm.runs.recipe import Recipe, typed_option
+from tpo.llm.runs.recipe import PER_METHOD, Recipe, typed_option
 from tpo.objectives.base import label
 from tpo.objectives.method_syntax import parse, written, written_value
-from tpo.options import with_mark
 from tpo.storage.former_names import FORMER_OPTIONS, FORMER_VALUES, current_options
-
-RECIPE_OPTIONS = with_mark(Recipe, "per_method")
-"""Options of a recipe that a method may set; all others are the same for every method of a comparison."""
 
 
 @dataclass(frozen=True)
@@ -60,9 +56,7 @@ class MethodSpec:
         """The comparison's shared recipe as this method trains it."""
         objective_options = dict(self.options)
         recipe_options = {
-            name: objective_options.pop(name)
-            for name in RECIPE_OPTIONS
-            if name in objective_options
+            name: objective_options.pop(name) for name in PER_METHOD if name in objective_options
         }
         return replace(
             shared,
@@ -98,9 +92,9 @@ def methods(listed: str | Sequence[str], least: int = 2) -> tuple[MethodSpec, ..
 def _checked_method(objective: str, options: dict[str, Any]) -> MethodSpec:
     """A method whose options exist, in the type that they have in a recipe."""
     accepted = accepted_options(objective)
-    of_objective = [name for name in accepted if name not in RECIPE_OPTIONS]
+    of_objective = [name for name in accepted if name not in PER_METHOD]
     missing = {"score", "eta"} - {*accepted}
-    of_recipe = [name for name in RECIPE_OPTIONS if name not in missing]
+    of_recipe = [name for name in PER_METHOD if name not in missing]
     for name in options:
         if name not in of_objective + of_recipe:
             hint = close_match(name, of_objective + of_recipe)
@@ -108,7 +102,7 @@ def _checked_method(objective: str, options: dict[str, Any]) -> MethodSpec:
                 f"objective {objective!r} has no option {name!r}.{hint} "
                 f"Options: {', '.join([*of_recipe, *of_objective])}"
             )
-    values = {k: typed_option(k, v) if k in RECIPE_OPTIONS else v for k, v in options.items()}
-    own = {k: v for k, v in values.items() if k in ("score", "eta") or k not in RECIPE_OPTIONS}
+    values = {k: typed_option(k, v) if k in PER_METHOD else v for k, v in options.items()}
+    own = {k: v for k, v in values.items() if k in ("score", "eta") or k not in PER_METHOD}
     build_objective(objective, own, 0.0, "write it as an option of the method")
     return MethodSpec(objective, tuple(sorted(values.items())))

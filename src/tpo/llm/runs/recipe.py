@@ -26,7 +26,7 @@ from tpo.llm.run_options import (
 from tpo.llm.runs.launch import processes
 from tpo.llm.tasks import OPTIONS
 from tpo.llm.tasks import kind as kind_of_task
-from tpo.options import check, declared, kinds, values_of
+from tpo.options import check, declared, kinds, values_of, with_mark
 from tpo.storage.former_names import current_options
 
 if TYPE_CHECKING:
@@ -122,6 +122,8 @@ class Recipe(
 
 KINDS = kinds(Recipe)
 """What each option of a recipe accepts."""
+PER_METHOD = with_mark(Recipe, "per_method")
+"""Options that a method of a comparison may set; all others are the same for every method."""
 PRESETS: dict[str, dict[str, Any]] = {
     "paper": {},
     "small": {k: f.metadata["small"] for k, f in declared(Recipe).items() if "small" in f.metadata},
