@@ -202,7 +202,7 @@ OBJECTIVES_INTRODUCTION = (
     "",
     "- *group*: compares the candidates of a context, so K is at least 2.",
     "- *critic*: needs ``values``.",
-    "- *reference*: uses ``log_probs_ref``, by default or by an option.",
+    "- *reference*: uses ``log_probs_ref`` by default, or by an option other than ``beta``.",
     "- *epochs*: made for several epochs per batch (TRL's ``num_iterations``).",
     "- *tokens*: needs the log-prob of every token, by default or by an option.",
     "- *sampler*: uses ``log_probs_rollout``, the sampling engine's log-probs, where they are given.",

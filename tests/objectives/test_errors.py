@@ -8,6 +8,8 @@ import pytest
 import torch
 
 import tpo
+from tpo.objectives.advantages import ADVANTAGES
+from tpo.objectives.parts import Composed, Parts, clip
 
 OLD = np.zeros((2, 3, 4))
 SCORES = np.zeros((2, 3))
@@ -177,6 +179,15 @@ def test_an_objective_with_a_mistake_of_its_own_keeps_its_error() -> None:
 
     with pytest.raises(AttributeError, match="no_such_function"):
         Mistaken().loss(OLD, Mistaken().prepare(group()))
+
+
+def test_an_advantage_per_token_needs_a_ratio_per_token() -> None:
+    class Mixed(Composed):
+        def parts(self) -> Parts:
+            return Parts(advantage=ADVANTAGES["reward"], ratio="sequence", surrogate=clip(0.2, 0.2))
+
+    with pytest.raises(ValueError, match="one ratio per sequence and an advantage per token"):
+        Mixed().prepare(group())
 
 
 def test_multi_reward_and_multi_task() -> None:
