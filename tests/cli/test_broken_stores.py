@@ -11,7 +11,7 @@ import pytest
 
 from tpo.cli import main
 from tpo.lab import studies
-from tpo.lab.execution.runner import Request, plan, run, write_manifest
+from tpo.lab.execution.runner import Request, plan, run, run_cell, write_manifest
 from tpo.lab.execution.shards import job_shards
 from tpo.lab.training import Pace
 from tpo.lab.training import run as train
@@ -55,7 +55,7 @@ def stop(progress):
 def begun(job, store):
     """The last checkpoint of a run that was stopped at its second episode, after one of its first."""
     with pytest.raises(StopError):
-        train(job, store, stop, Pace(chunk=1, save_every=0))
+        run_cell(job, store, stop, Pace(chunk=1, save_every=0))
     return store.checkpoint(job.key)
 
 

@@ -48,7 +48,10 @@ def start(args: argparse.Namespace, requested: Callable[[], Sequence[Request]]) 
         request.jobs for request in requests
     ):  # planned, and so checked, before anything runs
         raise ValueError("nothing to run: the study has no methods, so give --methods")
-    chosen = engine(args.engine, args.workers, args.save_every, args.address, args.chunk)
+    from tpo.lab.training import Pace
+
+    pace = Pace(args.chunk, args.save_every)
+    chosen = engine(args.engine, args.workers, args.address, pace)
     with tempfile.TemporaryDirectory() if not args.out else contextlib.nullcontext(args.out) as out:
         return run(requests, Path(out), args, chosen)
 

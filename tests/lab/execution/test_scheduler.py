@@ -189,7 +189,7 @@ def test_an_unexpected_error_comes_with_its_traceback():
 
 
 def test_a_first_job_of_the_wrong_kind_of_machine_is_refused():
-    worker = Worker(20.0)
+    worker = Worker()
     with pytest.raises(ValueError, match="a worker computes with .*Let all have the same version"):
         worker.start(tiny.Wrong(), None, {"jax": "0.0"})
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tpo.lab import studies
 from tpo.lab.execution.inline import Inline
-from tpo.lab.execution.runner import Job, Request, plan, run
+from tpo.lab.execution.runner import Job, Request, plan, run, run_cell
 from tpo.lab.execution.scheduler import Scheduler
 from tpo.lab.execution.shards import checkpoint, job_shards, shard_counts
 from tpo.lab.policies import Transformer
@@ -144,7 +144,7 @@ def stop_after(episodes, shard, store):
 
     elsewhere = Store(store.folder / "elsewhere")
     with pytest.raises(KeyboardInterrupt):
-        train(shard.cell, elsewhere, stop, Pace(chunk=1))
+        run_cell(shard.cell, elsewhere, stop, Pace(chunk=1))
     store.save(shard.where, elsewhere.checkpoint(shard.cell.key))
 
 

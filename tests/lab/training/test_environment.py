@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tpo.lab import studies
-from tpo.lab.execution.runner import Request, plan, run
+from tpo.lab.execution.runner import Request, plan, run, run_cell
 from tpo.lab.training import Pace
 from tpo.lab.training import run as train
 from tpo.lab.training.environment import device, environment, note_changes, origin
@@ -51,12 +51,12 @@ def stop(progress):
 def test_a_resumed_run_warns_and_goes_on(resume, tmp_path, capsys):
     ((planned,), store) = plan(REQUEST), Store(tmp_path / "s")
     with pytest.raises(KeyboardInterrupt):
-        train(planned.cell, store, stop, Pace(chunk=1))
+        run_cell(planned.cell, store, stop, Pace(chunk=1))
     saved = store.checkpoint(planned.key)
     assert saved.origin == origin(environment(), device())
     store.save(planned.key, saved._replace(origin={**saved.origin, "jax": "0.1"}))
     if resume == "cell":
-        train(planned.cell, store)
+        run_cell(planned.cell, store)
     else:
         run(REQUEST, store.folder)
     assert "jax 0.1, now " in capsys.readouterr().err
@@ -68,6 +68,6 @@ def test_a_resumed_run_warns_and_goes_on(resume, tmp_path, capsys):
 def test_a_resumed_run_of_the_same_environment_says_nothing(tmp_path, capsys):
     ((planned,), store) = plan(REQUEST), Store(tmp_path / "s")
     with pytest.raises(KeyboardInterrupt):
-        train(planned.cell, store, stop, Pace(chunk=1))
+        run_cell(planned.cell, store, stop, Pace(chunk=1))
     run(REQUEST, store.folder)
     assert capsys.readouterr().err == ""

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from support.position_table import PositionTable
+from tpo.lab.execution.runner import run_cell
 from tpo.lab.policies import Transformer
 from tpo.lab.rollouts import Actor, Rollout
 from tpo.lab.tasks import Digits, Sequences
@@ -96,11 +97,11 @@ def test_a_stopped_run_resumes_to_identical_numbers(tmp_path, batched):
 
     for episode in (4, 10):
         with pytest.raises(StopHereError):
-            run(TERMINAL, store, stop_at(episode), pace)
+            run_cell(TERMINAL, store, stop_at(episode), pace)
         assert store.checkpoint(TERMINAL.key).episode == episode
-    same(run(TERMINAL, store, pace=pace), whole)
+    same(run_cell(TERMINAL, store, pace=pace), whole)
     assert store.checkpoint(TERMINAL.key) is None
-    same(run(TERMINAL, store, watch=stop_at(0)), whole)  # finished: read back, not run again
+    same(run_cell(TERMINAL, store, watch=stop_at(0)), whole)  # finished: read back, not run again
 
 
 def test_an_interruption_saves_what_is_done(tmp_path):
@@ -111,7 +112,7 @@ def test_an_interruption_saves_what_is_done(tmp_path):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        run(TERMINAL, store, interrupt, Pace(chunk=3))
+        run_cell(TERMINAL, store, interrupt, Pace(chunk=3))
     assert store.checkpoint(TERMINAL.key).episode == 6
 
 
@@ -122,7 +123,7 @@ def test_a_checkpoint_of_another_layout_is_refused(tmp_path):
 
     store.save(TERMINAL.key, Snapshot(3, {"error": np.zeros((3, 3))}, [np.zeros(2)]))
     with pytest.raises(ValueError, match="does not fit this run"):
-        run(TERMINAL, store)
+        run_cell(TERMINAL, store)
 
 
 @pytest.mark.parametrize(

@@ -8,10 +8,13 @@ for all engines: the order of jobs, the store, retries and progress.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from tpo.options import COUNT, one_of, optional
 from tpo.processes import Failed, Lost
+
+if TYPE_CHECKING:
+    from tpo.lab.training import Pace
 
 ENGINES = ("local", "ray")
 
@@ -58,28 +61,26 @@ def check_engine(name: str, workers: int | None = None, address: str | None = No
 def engine(
     name: str = "local",
     workers: int | None = None,
-    save_every: float = 20.0,
     address: str | None = None,
-    chunk: int | None = None,
+    pace: Pace | None = None,
 ) -> Engine:
     """The engine of that name.
 
-    workers: how many run at a time. save_every: seconds between checkpoints, at least.
+    workers: how many run at a time. pace: how each job is run, such as seconds between checkpoints.
     address: of a running Ray cluster; without it, a cluster is started here.
-    chunk: episodes between two steps; by default as many as take two seconds.
     """
     check_engine(name, workers, address)
     if name == "ray":
         from tpo.lab.execution.ray import RayCluster
 
-        return RayCluster(address, workers, save_every, chunk)
+        return RayCluster(address, workers, pace)
     if (workers or 1) == 1:
         from tpo.lab.execution.inline import Inline
 
-        return Inline(save_every, chunk)
+        return Inline(pace)
     from tpo.lab.execution.processes import Processes
 
-    return Processes(workers or 1, save_every, chunk)
+    return Processes(workers or 1, pace)
 
 
 __all__ = ["ENGINES", "Engine", "Failed", "Lost", "WorkerHandle", "check_engine", "engine"]

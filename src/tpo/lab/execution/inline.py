@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tpo.lab.execution.worker import Worker
+from tpo.lab.training import Pace
 
 
 class InlineWorker:
@@ -35,13 +36,12 @@ class Inline:
     size = 1
     splits = False
 
-    def __init__(self, save_every: float = 20.0, chunk: int | None = None) -> None:
-        """save_every: seconds between checkpoints, at least. chunk: episodes at a time, as in `Pace`."""
-        self.save_every = save_every
-        self.chunk = chunk
+    def __init__(self, pace: Pace | None = None) -> None:
+        """pace: how each job is run."""
+        self.pace = pace
 
     def start_worker(self) -> InlineWorker:
-        return InlineWorker(Worker(self.save_every, chunk=self.chunk))
+        return InlineWorker(Worker(self.pace))
 
     def wait(self, workers: Sequence[InlineWorker], timeout: float | None = None) -> InlineWorker:
         workers[0].work()

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 
 import jax
 
-import tpo.lab.training  # noqa: F401  requests the data-parallel devices before JAX starts
 from tpo.lab.execution.worker import LEAST_STEP, Worker
+from tpo.lab.training import Pace  # requests the data-parallel devices before JAX starts
 from tpo.processes import ProcessWorker, first_ready
 
 
@@ -22,15 +22,15 @@ class Processes:
 
     splits = False
 
-    def __init__(self, workers: int, save_every: float = 20.0, chunk: int | None = None) -> None:
+    def __init__(self, workers: int, pace: Pace | None = None) -> None:
         """No process is started before the first job."""
         self.size = workers
-        self.settings = save_every, LEAST_STEP, chunk
+        self.pace = pace
         self.slots: dict[int, ProcessWorker] = {}
 
     def start_worker(self) -> ProcessWorker:
         free = [i for i in range(self.size) if not self._alive(i)]
-        worker = ProcessWorker(_pinned_worker, free[0], self.size, self.settings)
+        worker = ProcessWorker(_pinned_worker, free[0], self.size, self.pace)
         self.slots[free[0]] = worker
         return worker
 
@@ -51,11 +51,11 @@ class Processes:
         self.slots.clear()
 
 
-def _pinned_worker(slot: int, slots: int, settings: tuple[float, float, int | None]) -> Worker:
+def _pinned_worker(slot: int, slots: int, pace: Pace | None) -> Worker:
     """A worker on the cores of its slot; called in the worker's process."""
     os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # all workers share the device
     _pin_to_cores(slot, slots)
-    return Worker(*settings)
+    return Worker(pace, LEAST_STEP)
 
 
 def _pin_to_cores(slot: int, slots: int) -> None:

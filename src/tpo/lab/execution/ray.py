@@ -14,9 +14,11 @@ import subprocess
 import sys
 from collections import deque
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from tpo.lab.execution.worker import LEAST_STEP, Worker
+from tpo.lab.training import Pace
 from tpo.lab.training.environment import cores
 from tpo.processes import Lost, answered
 
@@ -67,15 +69,11 @@ class RayCluster:
     """Jobs and seeds over the CPUs, or jobs over the GPUs, of a Ray cluster."""
 
     def __init__(
-        self,
-        address: str | None = None,
-        workers: int | None = None,
-        save_every: float = 20.0,
-        chunk: int | None = None,
+        self, address: str | None = None, workers: int | None = None, pace: Pace | None = None
     ) -> None:
         """Connect, or start a cluster of `workers` CPUs here; a cluster that this program uses is kept."""
         self.ray = _ray()
-        self.settings = save_every, LEAST_STEP, chunk
+        self.pace = pace or Pace()
         self.ours = not self.ray.is_initialized()
         if self.ours:
             self._connect(address or os.environ.get("RAY_ADDRESS"), workers)
@@ -101,8 +99,8 @@ class RayCluster:
         environment = {"env_vars": self.environment}
         options = {**self.needs, "max_restarts": 0, "max_task_retries": 0}
         actor = kind.options(runtime_env=environment, **options)
-        threads = 1 if self.splits else None
-        return RayWorker(self.ray, actor.remote(*self.settings, threads))
+        pace = replace(self.pace, threads=1) if self.splits else self.pace
+        return RayWorker(self.ray, actor.remote(pace, LEAST_STEP))
 
     def wait(self, workers: Sequence[RayWorker], timeout: float | None = None) -> RayWorker | None:
         first = {worker.asked[0]: worker for worker in workers}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from tpo.declarations import manifest
@@ -10,7 +10,8 @@ from tpo.lab.execution import Engine
 from tpo.lab.execution.inline import Inline
 from tpo.lab.execution.jobs import Job, Request, plan
 from tpo.lab.execution.scheduler import Scheduler, Watcher
-from tpo.storage.store import Store
+from tpo.lab.training import Cell, Pace, TrainingProgress
+from tpo.storage.store import Curves, Store
 
 
 def run(
@@ -37,6 +38,24 @@ def run_all(
     return jobs
 
 
+def run_cell(
+    cell: Cell,
+    store: Store,
+    watch: Callable[[TrainingProgress], None] | None = None,
+    pace: Pace | None = None,
+) -> Curves:
+    """The curves of one cell that is in no study, through a store: it resumes, and is not run twice."""
+
+    def told(job: Job, progress: TrainingProgress | None) -> None:
+        if watch and progress and progress.curves:
+            watch(progress)
+
+    name = cell.method.objective
+    with Scheduler(Inline(pace), store, told) as scheduler:
+        scheduler.run([Job({}, name, name, cell)])
+    return store.curves(cell.key) or {}
+
+
 def write_manifest(request: Request, store: Store, device: str) -> None:
     """Write the manifest, joined with that of an earlier run of the study."""
     study, scale = request.study, request.study.scale(request.scale)
@@ -55,4 +74,4 @@ def write_manifest(request: Request, store: Store, device: str) -> None:
     manifest.add(store, wanted)
 
 
-__all__ = ["Job", "Request", "plan", "run", "run_all", "write_manifest"]
+__all__ = ["Job", "Request", "plan", "run", "run_all", "run_cell", "write_manifest"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import NamedTuple
 
 from tpo.lab.former_names import current_environment
@@ -27,21 +28,9 @@ class Machine(NamedTuple):
 class Worker:
     """Runs one job at a time, from its start or a checkpoint. It writes no files."""
 
-    def __init__(
-        self,
-        save_every: float,
-        least: float = 0.0,
-        chunk: int | None = None,
-        threads: int | None = None,
-    ) -> None:
-        """An idle worker.
-
-        save_every, least: seconds of a checkpoint interval and of a step, at least.
-        chunk: episodes at a time, as in `Pace`. threads: seeds at a time; by default one for each core.
-        """
-        self.save_every = save_every
-        self.chunk = chunk
-        self.threads = threads
+    def __init__(self, pace: Pace | None = None, least: float = 0.0) -> None:
+        """An idle worker. least: seconds of a step, at least."""
+        self.pace = pace or Pace()
         self.least = least
         self.training: TrainingRun | None = None
         self.key = ""
@@ -73,10 +62,10 @@ class Worker:
         if not isinstance(cell, Cell):
             arrays = cell.arrays()
             return Step(time.monotonic() - began, curves=arrays)
-        pace = Pace(self.chunk, threads=self.threads, data_parallel_size=data_parallel_size)
-        self.training = TrainingRun(cell, pace)
+        size = data_parallel_size or self.pace.data_parallel_size
+        self.training = TrainingRun(cell, replace(self.pace, data_parallel_size=size))
         self.training.restore(saved)
-        self.steps = self.training.steps(self.save_every, self.least)
+        self.steps = self.training.steps(self.pace.save_every, self.least)
         found = self.step()
         return found._replace(seconds=time.monotonic() - began)
 

@@ -24,9 +24,9 @@ from tpo.lab.rollouts.data_parallel import (
     available_size,
 )
 from tpo.lab.training.cell import Budget, Cell
-from tpo.lab.training.environment import cores, device, environment, note_changes, origin
+from tpo.lab.training.environment import cores
 from tpo.lab.training.episode import Learner, State
-from tpo.storage.store import Curves, Snapshot, Store
+from tpo.storage.store import Curves, Snapshot
 
 CAPACITY = 1000
 """Most episodes in a chunk; the same for all, so that one program serves every chunk."""
@@ -93,39 +93,16 @@ class Pace:
             )
 
 
-def run(
-    cell: Cell, store: Store | None = None, watch: Watcher | None = None, pace: Pace | None = None
-) -> Curves:
+def run(cell: Cell, watch: Watcher | None = None, pace: Pace | None = None) -> Curves:
     """Train, and return a curve [seeds, episodes] for each measure.
 
-    With a store, the run writes checkpoints, resumes from them, and is not repeated once finished.
-    After Ctrl-C it saves a checkpoint and stops.
+    Nothing is saved: `tpo.lab.execution.runner.run_cell` keeps the run in a store, and resumes it.
     """
-    finished = store.curves(cell.key) if store else None
-    if store and finished is not None:
-        store.discard(cell.key)
-        return finished
-    pace = pace or Pace()
-    training = TrainingRun(cell, pace)
-    here = origin(environment(), device()) if store else {}
-    if store:
-        store.begin(cell.key, {"cell": cell.to_json(), "environment": environment()})
-    saved = store.checkpoint(cell.key) if store else None
-    if saved:
-        note_changes(cell.method.objective, saved.origin, here)
-    training.restore(saved)
-    try:
-        for step in training.steps(pace.save_every if store else math.inf):
-            if store and step.saved:
-                store.save(cell.key, step.saved._replace(origin=here))
-            if watch and step.progress:
-                watch(step.progress)
-    except KeyboardInterrupt:
-        if store and training.episode:
-            store.save(cell.key, training.snapshot()._replace(origin=here))
-        raise
-    if store:
-        store.finish(cell.key, training.curves())
+    training = TrainingRun(cell, pace or Pace())
+    training.restore(None)
+    for step in training.steps(math.inf):
+        if watch and step.progress:
+            watch(step.progress)
     return training.curves()
 
 
