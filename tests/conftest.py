@@ -1,6 +1,13 @@
 """What every test starts from."""
 
+import os
 import signal
+
+# Read when the libraries are first imported, by whichever test. Without the first, a name of the hub is asked for
+# over a closed network for ten minutes.
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 # A shell's background job ignores Ctrl-C, and so would every command that the tests start and then interrupt.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

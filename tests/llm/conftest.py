@@ -1,14 +1,9 @@
 """Third-party warnings that are not ours to fix; everything else is an error, as in all our tests."""
 
-import os
 import warnings
 from pathlib import Path
 
 import pytest
-
-os.environ.setdefault("HF_HUB_OFFLINE", "1")
-os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 THIRD_PARTY = (
     "ignore::DeprecationWarning:torch.*",
