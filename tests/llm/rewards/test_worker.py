@@ -15,6 +15,9 @@ from tpo.llm.rewards.sandbox import DEFAULT, Sandbox
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:a completion could not be scored:RuntimeWarning"),
+    pytest.mark.filterwarnings(
+        "ignore:os.fork.. was called:RuntimeWarning"
+    ),  # by JAX, where it is loaded
     pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning"),
     pytest.mark.skipif(sys.platform != "linux", reason="reads /proc"),
 ]

@@ -108,6 +108,8 @@ class Running:
         return known, time.monotonic() - self.began
 
 
+OWN = "own run"
+"""The source of a run of your own."""
 HEADINGS = {
     "metric": "metric", "published": "published", "ours": "ours", "last100": "last 100",
     "median": "median", "iqm": "IQM [95%]", "solved": "solved", "steps_to_threshold": "steps",
@@ -130,11 +132,13 @@ def show(summary: Mapping[str, Any]) -> None:
     metrics = dict.fromkeys(row["metric"] for row in rows)
     if len(metrics) == 1:
         used.remove("metric")
-    title = f"{summary['title']} ({summary['source']}), scale {summary['scale']}"
-    table = Table(title=title, caption=_caption(summary, list(metrics)), padding=(0, 0))
+    table = Table(title=_title(summary), caption=_caption(summary, list(metrics)), padding=(0, 0))
+    headings = HEADINGS | (
+        {} if "published" in used or len(metrics) > 1 else {"ours": rows[0]["metric"]}
+    )
     for name in (*axes, "method", *used):
         justify: Any = "left" if name in ("method", "metric") else "right"
-        table.add_column(HEADINGS.get(name, name), justify=justify)
+        table.add_column(headings.get(name, name), justify=justify)
     for row in rows:
         values = {**row["coords"], **row}
         table.add_row(*(escape(cell_text(values.get(name))) for name in (*axes, "method", *used)))
@@ -142,6 +146,13 @@ def show(summary: Mapping[str, Any]) -> None:
     for verdict in summary["verdicts"]:
         words = f"{verdict['status']}: {verdict['claim']}. {verdict['detail']}"
         console.print(escape(words), highlight=False)
+
+
+def _title(summary: Mapping[str, Any]) -> str:
+    """Of a study with its source and scale, which a run of your own has not."""
+    if summary["source"] == OWN:
+        return str(summary["title"])
+    return f"{summary['title']} ({summary['source']}), scale {summary['scale']}"
 
 
 def _filled(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -159,7 +170,7 @@ def _caption(summary: Mapping[str, Any], metrics: list[str]) -> str:
     words = [f"{done} of {cells} runs done, {summary['settings'].get('seeds')} seeds"]
     if len(metrics) == 1:
         both = any(row.get("published") for row in summary["table"]["rows"])
-        words.append(f"{'published and ours' if both else 'ours'}: {metrics[0]}, mean over seeds")
+        words.append(f"{'published and ours: ' if both else ''}{metrics[0]}, mean over seeds")
     if any(row.get("solved") is not None for row in summary["table"]["rows"]):
         words.append("median and interquartile mean of the final error in percent")
         words.append("last 100: the error over the last 100 episodes (a tenth of shorter runs)")

@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 
 from tpo.llm.comparison.method import MethodSpec
-from tpo.llm.comparison.metrics import method_metrics, table_rows, verdicts
+from tpo.llm.comparison.metrics import MethodMetrics, method_metrics, table_rows, verdicts
 from tpo.llm.comparison.plan import COMPARISON, Plan, read_plan
 from tpo.llm.comparison.run_log import MEASURES, RunLog, RunLogs, curve
 from tpo.llm.comparison.single_run import read_single_run
+from tpo.llm.comparison.time_to_goal import time_to_goal
 from tpo.llm.comparison.tuning_results import tuned_methods, tuning_runs, tuning_table
 from tpo.stats.intervals import interval, iqm, standard_error
 from tpo.storage import npz
@@ -75,7 +76,7 @@ def summary(folder: str | Path) -> dict[str, Any]:
         "name": "llm-run" if alone else "llm-comparison",
         "title": f"{Path(plan.recipe.model).name} on {plan.recipe.task}",
         "source": "tpo train" if alone else "tpo train --compare",
-        "about": _about(plan, tuning, failures, reported),
+        "about": _about(plan, metrics, tuning, failures, reported),
         "command": plan.command,
         "scale": "custom",
         "settings": _settings(plan),
@@ -124,6 +125,7 @@ def _seconds(logs: Iterable[Sequence[RunLog]]) -> float:
 
 def _about(
     plan: Plan,
+    metrics: Sequence[MethodMetrics],
     tuning: Mapping[str, Any] | None,
     failures: Sequence[Mapping[str, Any]],
     reported: Sequence[RunLog],
@@ -131,6 +133,7 @@ def _about(
     """The comparison in a few sentences."""
     sentences = [
         *_design(plan),
+        *(f"{line}." for line in time_to_goal([one.to_dict() for one in metrics])),
         *_tuning_sentences(tuning),
         *(f"Failed: {one['run']} ({one['error']})." for one in failures),
         *(f"{log.run.title}: {'; '.join(log.problems)}." for log in reported if log.problems),
