@@ -54,8 +54,8 @@ def test_workers_round_as_this_process_would(monkeypatch):
     ("words", "message"),
     [
         (["talk", "--address", "auto"], "give --engine ray with it"),
-        (["--workers", "2"], "are for a study: tpo run STUDY"),
-        (["talk", "--engine", "spark"], "expected one of local, ray"),
+        (["--methods", "tpo", "--address", "auto"], "give --engine ray with it"),
+        (["talk", "--engine", "spark"], "expected one of 'local', 'ray'"),
     ],
 )
 def test_a_wrong_flag_is_named(words, message, capsys):
