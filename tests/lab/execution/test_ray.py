@@ -54,7 +54,7 @@ def test_workers_round_as_this_process_would(monkeypatch):
     ("words", "message"),
     [
         (["talk", "--address", "auto"], "give --engine ray with it"),
-        (["--workers", "2"], "name a study (`tpo studies` lists them)"),
+        (["--methods", "tpo", "--address", "auto"], "give --engine ray with it"),
         (["talk", "--engine", "spark"], "expected one of 'local', 'ray'"),
     ],
 )
