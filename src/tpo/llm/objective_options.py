@@ -43,7 +43,16 @@ def build_objective(name: str, options: Mapping[str, Any], beta: float, beta_is:
         given.setdefault("score", DEFAULT_SCORE)
     if "beta" in accepted:
         given["beta"] = beta
-    return tpo.objective(name, **given)
+    made = tpo.objective(name, **given)
+    if made.uses_values:
+        raise ValueError(NO_CRITIC.format(f"{name!r} with these options"))
+    return made
+
+
+NO_CRITIC = (
+    "objective {} needs a critic, which this trainer does not have: "
+    "choose one without, such as 'tpo', 'grpo' or 'rloo'"
+)
 
 
 def check_group(objective: str, option: str, size: int) -> None:
@@ -58,10 +67,7 @@ def check_group(objective: str, option: str, size: int) -> None:
 def _check_trainable(name: str) -> None:
     make = entry(name).make
     if make.traits.critic:
-        raise ValueError(
-            f"objective {name!r} needs a critic, which this trainer does not have: "
-            "choose one without, such as 'tpo', 'grpo' or 'rloo'"
-        )
+        raise ValueError(NO_CRITIC.format(repr(name)))
     if make.needs:
         raise ValueError(
             f"objective {name!r} needs {make.needs[0]} with every prompt, which this "

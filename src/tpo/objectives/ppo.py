@@ -21,7 +21,8 @@ class PPO(ClippedObjective):
               + \beta\,k_3
 
     Shapes: r and A per token [B, K, T]; summed over tokens, averaged over candidates. `advantage` is as in
-    `reinforce` (`position` by default, `gae` with a critic's `groups.values`).
+    `reinforce` (`position` by default, `gae` with a critic's `groups.values`). With `gae` the lab trains a
+    critic on λ-returns, V plus the same Â; our trainers on TRL and verl have none.
 
     Edge cases: the gradient is 0 iff A > 0 and r > 1 + ε, or A < 0 and r < 1 - ε.
 

@@ -39,6 +39,10 @@ from tpo.llm.trl.compat import check_hooks, regrouped
         ({"num_generations": 1}, "num_generations is 1, and objective 'tpo' compares the candidates"),
         ({"objective": "gpro"}, "unknown objective 'gpro'.*Valid names: tpo"),
         ({"objective": "vapo"}, "'vapo' needs a critic.*'tpo', 'grpo' or 'rloo'"),
+        (
+            {"objective": "ppo", "objective_options": {"advantage": "gae"}},
+            "'ppo' with these options needs a critic",
+        ),
         ({"objective": "remax"}, "'remax' needs baseline.*'rloo'"),
         ({"objective": "grpo", "score": "mean"}, "score is 'mean', and objective 'grpo' has no score"),
         ({"objective": "grpo", "eta": 2.0}, "eta is 2.0, and objective 'grpo' has no eta"),

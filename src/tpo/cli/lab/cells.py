@@ -69,11 +69,12 @@ def cells_of(args: argparse.Namespace) -> Mapping[str, Cell]:
 
 def _check_objective(method: str) -> None:
     """Read `FILE.py:CLASS:option=value`, if it is one: a task of a file may import JAX."""
-    from tpo.lab.studies.method_specs import parse
+    from tpo.lab.studies.method_specs import CRITIC, parse
 
     name, options = parse(method)
     if is_spec(name):
-        tpo.objective(name, **{k: v for k, v in options.items() if k not in OF_RUN})
+        own = {k: v for k, v in options.items() if k not in OF_RUN and not k.startswith(CRITIC)}
+        tpo.objective(name, **own)
 
 
 def _check_method(method: str) -> None:
@@ -153,7 +154,7 @@ OF_RUN = ("epochs", "optimiser")
 
 
 def _cell(name: str, task: Task, args: argparse.Namespace) -> Cell:
-    from tpo.lab.studies.method_specs import parse
+    from tpo.lab.studies.method_specs import bandit_row, parse, sequence_row
     from tpo.lab.training import Budget, Cell, Measures, Optimiser, Staleness
 
     objective, options = parse(name)
@@ -168,6 +169,7 @@ def _cell(name: str, task: Task, args: argparse.Namespace) -> Cell:
         Optimiser(optimiser, args.learning_rate),
         staleness=Staleness(args.delay, anchor="learner" if objective == "tpo" else "actor"),
         measures=Measures(args.evaluate_every),
+        critic=(sequence_row if task.length > 1 else bandit_row)(name).critic,
     )
     return cell.interaction_matched(args.group_size) if args.match == "interactions" else cell
 

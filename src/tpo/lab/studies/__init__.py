@@ -6,7 +6,7 @@ from typing import Any
 
 from tpo.checks import close_match
 from tpo.lab.names import SCALES
-from tpo.lab.studies.catalog import bandits, dense, terminal
+from tpo.lab.studies.catalog import bandits, critics, dense, terminal
 from tpo.lab.studies.manifest import Manifest
 from tpo.lab.studies.published import Published, published_numbers
 from tpo.lab.studies.study import Measure, Scale, Study
@@ -44,6 +44,7 @@ for _study in (
     *bandits.TALK_STUDIES,
     *terminal.EXTRA_STUDIES,
     *dense.EXTRA_STUDIES,
+    *critics.STUDIES,
 ):
     register(_study)
 _BUILT_IN = frozenset(_REGISTRY)

@@ -9,7 +9,14 @@ from typing import Any
 from tpo.lab.policies import MLP, Table, Transformer
 from tpo.lab.rollouts import Rollout
 from tpo.lab.studies.computations import WEIGHTS, Mechanism, Talk
-from tpo.lab.studies.method_specs import bandit_method, optimiser_name, parse, sequence_method
+from tpo.lab.studies.method_specs import (
+    bandit_method,
+    bandit_row,
+    optimiser_name,
+    parse,
+    sequence_method,
+    sequence_row,
+)
 from tpo.lab.tasks import Bandit, Digits, Sequences
 from tpo.lab.training import Budget, Cell, Measures, Method, Optimiser, Staleness
 
@@ -33,6 +40,7 @@ def sequence_cell(settings: Mapping[str, Any], method: str) -> Cell:
         Budget(s["B"], s["episodes"], s["seeds"]),
         Optimiser(optimiser_name(method), s["learning_rate"]),
         policy=Transformer(s["V"], s["H"], s["H"], s["width"], s["layers"], s["heads"]),
+        critic=sequence_row(method).critic,
     )
     return cell.interaction_matched(s["K"]) if s.get("matching") == "interaction" else cell
 
@@ -61,6 +69,7 @@ def image_cell(settings: Mapping[str, Any], method: str) -> Cell:
             baseline="learner" if uniform else protocol,
         ),
         measures=Measures(evaluate_every=s["test_every"]),
+        critic=bandit_row(method).critic,
     )
 
 
@@ -76,6 +85,7 @@ def one_context_cell(settings: Mapping[str, Any], method: str) -> Cell:
         Budget(s["B"], s["episodes"], s["seeds"]),
         Optimiser("normalized", s["step"]),
         measures=Measures(against="pg"),
+        critic=bandit_row(method).critic,
     )
 
 

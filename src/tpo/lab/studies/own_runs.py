@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tpo.lab.studies import manifest
-from tpo.lab.studies.method_specs import label
-from tpo.lab.studies.study import ERROR, Measure, Scale, Study
+from tpo.lab.studies.method_specs import bandit_row, label, sequence_row, uses_critic
+from tpo.lab.studies.study import ERROR, EXPLAINED, Measure, Scale, Study
 
 if TYPE_CHECKING:
     from tpo.lab.tasks import Task
@@ -31,6 +31,8 @@ def study_of(methods: Sequence[str], task: Task, settings: Mapping[str, Any]) ->
     sizes = {name: settings[name] for name in ("seeds", "episodes")}
     text = json.dumps([described(task), {k: v for k, v in settings.items() if k not in sizes}])
     held_out = bool(settings.get("evaluate_every")) and task.held_out(task.load()) is not None
+    row_of = sequence_row if task.length > 1 else bandit_row
+    has_critic = any(uses_critic(row_of(name)) for name in methods)
     return Study(
         name=f"run-{hashlib.sha256(text.encode()).hexdigest()[:8]}",
         title=repr(task),
@@ -40,7 +42,7 @@ def study_of(methods: Sequence[str], task: Task, settings: Mapping[str, Any]) ->
         methods=tuple(methods),
         settings={"task": repr(task), **settings},
         scales={SCALE: Scale(**sizes)},
-        measures=(HELD_OUT, ERROR) if held_out else (ERROR,),
+        measures=(HELD_OUT,) * held_out + (ERROR,) + (EXPLAINED,) * has_critic,
         extra=True,
     )
 
