@@ -8,6 +8,8 @@ from tpo.lab.critics import Critic
 from tpo.lab.execution.runner import Request, plan
 from tpo.lab.studies import cost
 from tpo.lab.studies.method_specs import fitting_objectives, label, parse, unfitting_reasons
+from tpo.lab.studies.own_runs import study_of
+from tpo.lab.tasks import Sequences
 
 NAMES = [
     "tabular_single", "tabular_multi", "mnist", "mnist_mechanism", "vocab", "variations", "terminal",
@@ -145,11 +147,21 @@ def test_a_method_with_options_of_its_critic():
         ("a2c:critic_return=lambda", "no option 'critic_return'. Did you mean 'critic_returns'"),
         ("a2c:critic_returns=td", "critic_returns is 'td', expected one of 'lambda'"),
         ("tpo:critic_epochs=2", "critic_epochs is of a critic, and it needs none"),
+        ("a2c_token", "which values the states of whole episodes: leave _token out"),
     ],
 )
 def test_wrong_options_of_a_critic_are_named(spec, message):
     with pytest.raises((ValueError, TypeError), match=message):
         plan(Request(studies.get_study("masking"), "smoke", methods=(spec,)))
+
+
+def test_own_runs_with_a_critic_draw_what_it_explains():
+    def drawn(*methods):
+        study = study_of(methods, Sequences(3), {"seeds": 1, "episodes": 2})
+        return [measure.key for measure in study.measures]
+
+    assert drawn("ppo", "a2c") == ["error", "explained_variance"]
+    assert drawn("ppo", "tpo") == ["error"]
 
 
 def test_with_muons_own_steps_the_study_of_fading_has_the_papers_runs():

@@ -1,4 +1,4 @@
-"""A critic in the lab: it stands still, resumes, is divided and batched as the policy is, and changes nothing else."""
+"""A critic in the lab: pretrained, resumed, divided and batched as the policy is; it changes nothing else."""
 
 import itertools
 import json
@@ -73,7 +73,7 @@ def test_actor_and_critic_learn_to_walk_to_the_end(name, options, critic):
     assert explained[10:40].mean() > 0.3
 
 
-def test_while_it_is_pretrained_the_policy_stands_still():
+def test_while_it_is_pretrained_the_policy_is_frozen():
     learner = Learner(cell("vapo", Critic("monte_carlo", pretrain=2, **FAST)), block=8)
     step = jax.jit(learner.episode)
     states, norms = [learner.init(jnp.uint32(0))], []
@@ -152,19 +152,23 @@ def test_targets_correct_for_an_actor_that_lags():
     state, step = learner.init(jnp.uint32(0)), jax.jit(learner.episode)
     for episode in range(3):
         state, _ = step(state, (), jnp.int32(episode))
-    contexts = late.task.contexts((), jax.random.key(1), 4)
     mu, _ = learner._actor_params(state, jnp.int32(3), jax.random.key(2))
-    actor = Actor(late.policy, mu)
-    batch = late.method.rollout.gather(actor, late.task, contexts, jax.random.key(3))
-    found = learner._critic.estimates(state.critic, state.params, batch)
-    learners = jax.nn.log_softmax(state.params["rows"])
-    actors = jax.nn.log_softmax(mu["rows"])
-    first = batch.candidates[:, 0, 0, 0]
-    expected = (learners - actors)[0, 0][first]
+
+    @jax.jit
+    def judged(state, mu):
+        contexts = late.task.contexts((), jax.random.key(1), 4)
+        actor = Actor(late.policy, mu)
+        batch = late.method.rollout.gather(actor, late.task, contexts, jax.random.key(3))
+        prompt = Learner(replace(late, staleness=Staleness()), block=8)
+        found = [x._critic.estimates(state.critic, state.params, batch) for x in (learner, prompt)]
+        return batch.candidates[:, 0, 0, 0], found
+
+    first, (late_found, prompt_found) = judged(state, mu)
+    learners = jax.nn.log_softmax(state.params["rows"][0, 0])
+    expected = (learners - jax.nn.log_softmax(mu["rows"][0, 0]))[first]
     assert np.abs(expected).max() > 1e-3
-    np.testing.assert_allclose(found.log_ratios[:, 0, 0], expected, atol=1e-5)
-    prompt = Learner(replace(late, staleness=Staleness()), block=8)
-    assert prompt._critic.estimates(state.critic, state.params, batch).log_ratios is None
+    np.testing.assert_allclose(late_found.log_ratios[:, 0, 0], expected, atol=1e-5)
+    assert prompt_found.log_ratios is None
 
 
 def test_a_reward_that_waits_for_the_end_is_given_at_the_last_token():
@@ -176,16 +180,21 @@ def test_a_reward_that_waits_for_the_end_is_given_at_the_last_token():
     )
     learner = Learner(terminal, block=64)
     state = learner.init(jnp.uint32(0))
-    contexts = terminal.task.contexts((), jax.random.key(0), 64)
-    actor = Actor(terminal.policy, state.params)
-    batch = terminal.method.rollout.gather(actor, terminal.task, contexts, jax.random.key(1))
-    judged, critic, metrics = learner._evaluated_by_critic(state, batch)
-    assert judged.group.token_scores is None
-    success = np.asarray(judged.group.scores).mean()
+
+    @jax.jit
+    def judged(state):
+        contexts = terminal.task.contexts((), jax.random.key(0), 64)
+        actor = Actor(terminal.policy, state.params)
+        batch = terminal.method.rollout.gather(actor, terminal.task, contexts, jax.random.key(1))
+        judged, _, metrics = learner._evaluated_by_critic(state, batch)
+        assert judged.group.token_scores is None
+        return judged.group.scores, metrics
+
+    scores, metrics = judged(state)
+    success = np.asarray(scores).mean()
     assert 0 < success < 1
     # values are 0 at first, and every state's return is the score: its root mean square
     assert float(metrics["value_error"]) == pytest.approx(success**0.5, rel=1e-5)
-    assert critic is not None
 
 
 @pytest.mark.parametrize(
@@ -199,7 +208,7 @@ def test_a_reward_that_waits_for_the_end_is_given_at_the_last_token():
 @pytest.mark.parametrize("outputs", [1, 3])
 def test_a_critic_is_the_policys_network_with_values_that_start_at_0(policy, inputs, last, outputs):
     critic = policy.critic(outputs)
-    params, of_policy = (x.init(jax.random.key(0)) for x in (critic, policy))
+    params, of_policy = (jax.jit(x.init)(jax.random.key(0)) for x in (critic, policy))
     values = critic.prefill(params, inputs)[0]
     assert values.shape == (4, outputs)
     np.testing.assert_array_equal(np.asarray(values), 0)

@@ -108,6 +108,10 @@ def _with_options(
     of_critic = {key: given.pop(key) for key in list(given) if key.startswith(CRITIC)}
     merged = {**base.options, **given}
     made = tpo.objective(base.objective, **merged)
+    if made.uses_values and base.kind == "token":
+        raise ValueError(
+            f"method {spec!r} needs a critic, which values the states of whole episodes: leave _token out"
+        )
     critic = _critic(spec, made, of_critic) if of_critic else None
     return base._replace(options=merged, epochs=epochs or base.epochs, critic=critic)
 

@@ -89,7 +89,7 @@ class CriticUpdate:
         )
 
         def step(state: CriticState, _: None) -> tuple[CriticState, None]:
-            _, grads = value_and_grad(problem, state.params, self.block, self.axis)
+            grads = value_and_grad(problem, state.params, self.block, self.axis)[1]
             grads = self.parallel.all_sum(grads)
             updates, inner = optimiser.update(grads, state.optimiser, state.params)
             return CriticState(optax.apply_updates(state.params, updates), inner), None

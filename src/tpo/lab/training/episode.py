@@ -155,7 +155,7 @@ class Learner:
         batch: Batch,
         loss: Callable[[jax.Array], jax.Array],
     ) -> tuple[Params, Any, tuple[jax.Array, Params]]:
-        """`_epochs`; while only the critic learns the policy stands still, and its gradient counts as 0."""
+        """`_epochs`; while only the critic learns the policy is frozen, and its gradient counts as 0."""
         update = self._critic
         if update is None or not update.critic.pretrain:
             return self._epochs(state, batch, loss)
@@ -164,7 +164,7 @@ class Learner:
             first = jax.tree.map(jnp.zeros_like, state.params) if self.cell.measures.against else {}
             return state.params, state.optimiser, (jnp.float32(0.0), first)
 
-        return jax.lax.cond(  # type: ignore[no-any-return]
+        return jax.lax.cond(
             index < update.critic.pretrain, nothing, lambda: self._epochs(state, batch, loss)
         )
 

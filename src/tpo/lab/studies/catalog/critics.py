@@ -11,7 +11,7 @@ CRITICS = Study(
     source="not in the paper",
     about="Does a critic pay on tasks of five tokens? Reverse copy, with one reward for a fully correct "
     "answer (terminal) or one for each correct token (bag). PPO has a baseline per position. PPO with GAE, A2C "
-    "and VAPO train a critic, a second network like the policy. VAPO's policy stands still for its first 50 "
+    "and VAPO train a critic, a second network like the policy. VAPO's policy is frozen for its first 50 "
     "episodes, in which the critic is pretrained. Prompt-matched, TPO takes K rollouts of each prompt and the "
     "others one; interaction-matched, the others get K times the prompts and sqrt(K) times the learning rate. "
     "At quick scale the networks have one layer of width 32. No method was tuned for these tasks.",
