@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 import tpo
 from support.libraries import LIBRARIES, asarray, double
@@ -167,6 +168,44 @@ def test_gae_follows_its_recursion_on_long_sequences() -> None:
         after = rewards[:, t] + 0.9 * following - values[:, t] + 0.9 * 0.95 * after
         expected[:, t] = after
     close(tpo.objectives.gae(rewards, values, gamma=0.9, lam=0.95), expected)
+
+
+def test_monte_carlo(on: Any) -> None:
+    # gamma .5: 4, 2 + 2, 1 + 2; the masked token is passed over
+    rewards, mask = on([[1.0, np.nan, 2.0, 4.0]]), on([[True, False, True, True]])
+    close(tpo.objectives.monte_carlo(rewards, 0.5, mask), [[3, 0, 4, 4]])
+    close(tpo.objectives.monte_carlo(on([[0.0, 0.0, 1.0]])), [[1, 1, 1]])
+
+
+def test_value_loss(on: Any) -> None:
+    # errors 1, -2 and a masked one: (1 + 4)/2/2
+    values, targets = on([[2.0, 1.0, np.nan]]), on([[1.0, 3.0, 0.0]])
+    mask = on([[True, True, False]])
+    close(tpo.objectives.value_loss(values, targets, mask), 1.25)
+    close(tpo.objectives.value_loss(values[:, :2], targets[:, :2]), 1.25)
+    close(tpo.objectives.value_loss(values, targets, on([[False, False, False]])), 0)
+
+
+def test_the_gradient_of_the_value_loss_is_the_error_and_none_reaches_the_targets() -> None:
+    values = torch.tensor([[2.0, 1.0, np.nan]], requires_grad=True)
+    targets = torch.tensor([[1.0, 3.0, 0.0]], requires_grad=True)
+    mask = torch.tensor([[True, True, False]])
+    tpo.objectives.value_loss(values, targets, mask).backward()
+    close(values.grad, [[0.5, -1, 0]])
+    assert targets.grad is None
+
+
+def test_explained_variance(on: Any) -> None:
+    # G = 0, 2, 4, 6: variance 5; G - V = 1, -1, 1, -1: variance 1. Adding 10 to V changes nothing.
+    returns, values = on([[0.0, 2.0], [4.0, 6.0]]), on([[-1.0, 3.0], [3.0, 7.0]])
+    close(tpo.objectives.explained_variance(values, returns), 0.8)
+    close(tpo.objectives.explained_variance(values + 10, returns), 0.8)
+    close(tpo.objectives.explained_variance(0 * values, returns), 0)
+    close(tpo.objectives.explained_variance(-values, returns), -4)  # variance of G + V: 25
+    close(tpo.objectives.explained_variance(values, 0 * returns + 0.3), 0)  # nothing to explain
+    masked = on([[True, True], [True, False]])
+    # G = 0, 2, 4: variance 8/3; G - V = 1, -1, 1: variance 8/9
+    close(tpo.objectives.explained_variance(values, returns, masked), 2 / 3)
 
 
 @pytest.mark.parametrize("lam", [0.0, 0.6, 1.0])

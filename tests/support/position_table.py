@@ -18,6 +18,9 @@ class PositionTable:
 
     matrices = frozenset()
 
+    def critic(self, outputs=1):
+        return PositionTable(self.length, outputs, spread=0.0)
+
     def init(self, key):
         return {"logits": self.spread * jax.random.normal(key, (self.length, self.actions))}
 

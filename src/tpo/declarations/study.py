@@ -47,6 +47,7 @@ class Measure:
 
 
 ERROR = Measure("error", "error", log=True)
+EXPLAINED = Measure("explained_variance", "variance of returns that the critic explains")
 
 
 @dataclass(frozen=True)

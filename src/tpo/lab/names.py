@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:  # that module takes names from here
+    from tpo.lab.critics import Critic
 
 SCALES = ("smoke", "quick", "full")
 """Of a study."""
@@ -26,6 +29,8 @@ class PaperMethod(NamedTuple):
     epochs: int = 4
     options: Mapping[str, Any] = MappingProxyType({})
     baseline: str | float | None = None
+    critic: Critic | None = None
+    """None for the one that is usual for the objective."""
 
 
 _SEQUENCE = MappingProxyType({"granularity": "sequence"})

@@ -48,7 +48,16 @@ def build_objective(
         given.setdefault("score", DEFAULT_SCORE)
     if own_kl:
         given["beta"] = beta
-    return tpo.objective(name, **given)
+    made = tpo.objective(name, **given)
+    if made.uses_values:
+        raise ValueError(NO_CRITIC.format(f"{name!r} with these options"))
+    return made
+
+
+NO_CRITIC = (
+    "objective {} needs a critic, which this trainer does not have: "
+    "choose one without, such as 'tpo', 'grpo' or 'rloo'"
+)
 
 
 def check_sampler(built: Objective, vllm: bool, option: str) -> None:
@@ -87,10 +96,7 @@ def check_group(objective: str, option: str, size: int) -> None:
 def _check_trainable(name: str, given: tuple[str, ...]) -> None:
     make = entry(name).make
     if make.traits.critic:
-        raise ValueError(
-            f"objective {name!r} needs a critic, which this trainer does not have: "
-            "choose one without, such as 'tpo', 'grpo' or 'rloo'"
-        )
+        raise ValueError(NO_CRITIC.format(repr(name)))
     for need in make.needs:
         if need in given:
             continue

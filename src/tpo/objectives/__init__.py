@@ -4,6 +4,7 @@ from tpo.objectives.base import Objective, Traits, entry, list_objectives, objec
 from tpo.objectives.baselines import optimal_baseline
 from tpo.objectives.ce import CrossEntropy
 from tpo.objectives.corrections import icepop, tis
+from tpo.objectives.critics import explained_variance, value_loss
 from tpo.objectives.dg import DG
 from tpo.objectives.group_pg import GroupPG, MaxRL
 from tpo.objectives.grpo import DAPO, GRPO, DrGRPO
@@ -19,7 +20,14 @@ from tpo.objectives.ppo import MDPO, PPO, ImportanceWeighted, TRPOPenalty
 from tpo.objectives.real import REAL
 from tpo.objectives.reinforce import A2C, RLOO, Reinforce, ReMax
 from tpo.objectives.reinforce_pp import ReinforcePP
-from tpo.objectives.returns import gae, length_adaptive_lambda, n_step, retrace, vtrace
+from tpo.objectives.returns import (
+    gae,
+    length_adaptive_lambda,
+    monte_carlo,
+    n_step,
+    retrace,
+    vtrace,
+)
 from tpo.objectives.snapshot import snapshot_advantages
 from tpo.objectives.soft_clip import CISPO, SAPO, VESPO
 from tpo.objectives.target_matching import coefficients, loss, target
@@ -118,6 +126,7 @@ __all__ = [
     "Traits",
     "coefficients",
     "entry",
+    "explained_variance",
     "gae",
     "icepop",
     "k1",
@@ -126,6 +135,7 @@ __all__ = [
     "length_adaptive_lambda",
     "list_objectives",
     "loss",
+    "monte_carlo",
     "n_step",
     "objective",
     "optimal_baseline",
@@ -136,5 +146,6 @@ __all__ = [
     "target",
     "task_logits_after",
     "tis",
+    "value_loss",
     "vtrace",
 ]

@@ -102,6 +102,11 @@ class Objective:
                 object.__setattr__(self, f.name, renamed[value])
         check(self, f"{type(self).__name__}: option ")
 
+    @property
+    def uses_values(self) -> bool:
+        """Whether it needs a critic's `values`, always or with these options."""
+        return "values" in self.needs or getattr(self, "advantage", None) == "gae"
+
     def prepare(self, groups: Groups) -> Any:
         """Everything that is fixed over the epochs of one rollout batch; a NamedTuple, so a JAX pytree."""
         if not isinstance(groups, Groups):

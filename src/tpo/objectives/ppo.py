@@ -22,8 +22,9 @@ class PPO(WithKL):
               + \beta\,k_3
 
     Shapes: r and A per token [B, K, T]; summed over tokens, averaged over candidates. `advantage` is as in
-    `reinforce` (`position` by default, `gae` with a critic's `groups.values`). With `kl_in_reward` the KL of
-    strength β is inside the reward, -β·log(pi_old/pi_ref) for each token as in RLHF, and not in the loss.
+    `reinforce` (`position` by default, `gae` with a critic's `groups.values`). With `gae` the lab trains a
+    critic on λ-returns, V plus the same Â; our trainers on TRL and verl have none. With `kl_in_reward` the KL
+    of strength β is inside the reward, -β·log(pi_old/pi_ref) for each token as in RLHF, and not in the loss.
 
     Edge cases: the gradient is 0 iff A > 0 and r > 1 + ε, or A < 0 and r < 1 - ε.
 

@@ -113,7 +113,8 @@ class A2C(Composed):
 
     Source: Mnih et al., arXiv 1602.01783; Schulman et al., arXiv 1506.02438.
 
-    Deviates: the critic's loss and the entropy bonus are left to the trainer; γ = 1 by default.
+    Deviates: the critic is the trainer's; the lab fits it to V plus Â with the same γ and λ, by a network of
+    its own. There is no entropy bonus; γ = 1 by default.
     """
 
     traits: ClassVar[Traits] = Traits(

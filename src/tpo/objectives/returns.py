@@ -1,4 +1,4 @@
-"""Returns and advantages over time (last axis T): n-step, GAE, V-trace, Retrace."""
+"""Returns and advantages over time (last axis T): Monte Carlo, n-step, GAE, V-trace, Retrace."""
 
 from __future__ import annotations
 
@@ -42,6 +42,18 @@ def td_residuals(
 ) -> Array:
     """δ_t = r_t + γ V_{t+1} - V_t; rewards and values must be 0 where masked."""
     return rewards + gamma * following(xp, values, mask) - values
+
+
+def monte_carlo(rewards: Array, gamma: float = 1.0, mask: Array | None = None) -> Array:
+    r"""G_t = r_t + γ r_{t+1} + γ² r_{t+2} + ...: what was obtained from each token on.
+
+    .. math:: G_t = \sum_{l \ge 0} \gamma^l r_{t+l}
+
+    All [..., T]. Masked tokens are skipped and get 0. It equals V plus `gae` with λ = 1, whatever V is.
+    Source: Sutton and Barto, Reinforcement Learning, chapter 5.
+    """
+    xp = checks.alike(mask, rewards=rewards)
+    return accumulated(xp, rewards, gamma * xp.ones_like(rewards), mask)
 
 
 def n_step(

@@ -38,7 +38,9 @@ class VAPO(WithKL):
 
     Source: VAPO, arXiv 2504.05118.
 
-    Deviates: the critic (λ_critic = 1, pretraining) is left to the trainer.
+    Deviates: the critic is the trainer's. The lab trains one as the paper says: on Monte Carlo returns
+    (λ_critic = 1), and for 50 episodes before the policy learns. That number is ours; the paper stops when
+    the value loss and the explained variance are good. The lab takes one rollout per prompt, the paper several.
     """
 
     traits: ClassVar[Traits] = Traits("ratio", group=False, critic=True, tokens=True, kl=True)

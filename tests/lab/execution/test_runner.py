@@ -110,7 +110,6 @@ def test_an_empty_folder_says_what_to_run(tmp_path):
         ({"seeds": 0}, "--seeds is 0, expected at least 1"),
         ({"scale": "huge"}, "scale is 'huge', expected one of smoke, quick, full"),
         ({"methods": ("tpoo",)}, "Expected one of tpo, "),
-        ({"methods": ("a2c",)}, "'a2c' does not fit this study: it needs a critic"),
         ({"methods": ("tpo:eta",)}, "holds 'eta', expected option=value"),
         ({"methods": ("tpo_token",)}, "this task's reward waits for the end"),
     ],

@@ -13,7 +13,9 @@ from tpo.lab.policies import MLP, Paths, Table, Transformer
 from tpo.lab.policies.layers import rows
 from tpo.lab.rollouts import Actor, Rollout, Shape, sample
 from tpo.lab.tasks import Sequences
-from tpo.lab.training.gradient import BatchLoss, plain_log_probs, sizes, value_and_grad
+from tpo.lab.training.critic_update import state_values
+from tpo.lab.training.gradient import BatchLoss, evaluated, sizes, value_and_grad
+from tpo.objectives import value_loss
 
 H, V, K, B = 4, 3, 5, 6
 TASK = Sequences(H, V, reward="bag")
@@ -51,7 +53,7 @@ def full_log_probs(xp, params, prompt, actions):
 def test_logits_are_those_of_a_plain_transformer(params):
     numbers = {name: np.asarray(x, np.float64) for name, x in params.items()}
     rollout, batch = gathered(params, "sequence")
-    ours = plain_log_probs(POLICY, params, rollout, batch)
+    ours = evaluated(POLICY, params, rollout.log_probs, batch)
     for b in range(B):
         for k in range(K):
             actions = np.asarray(batch.candidates[b, k, :, 0])
@@ -62,7 +64,7 @@ def test_logits_are_those_of_a_plain_transformer(params):
 @pytest.mark.parametrize("kind", ["single", "sequence", "token"])
 def test_cached_decoding_gives_the_log_probs_of_a_full_forward(params, kind):
     rollout, batch = gathered(params, kind)
-    full = plain_log_probs(POLICY, params, rollout, batch)
+    full = evaluated(POLICY, params, rollout.log_probs, batch)
     np.testing.assert_allclose(batch.group.log_probs_old, full, atol=1e-5)
 
 
@@ -113,7 +115,9 @@ def test_one_forward_equals_rebuilt_prefixes_in_loss_and_gradient(params, name):
     objective = tpo.objective(name, **options)
     prepared = objective.prepare(batch.group)
     value, grads = value_and_grad(
-        BatchLoss(POLICY, rollout, batch, lambda x: objective.loss(x, prepared)), moved(params), 100
+        BatchLoss(POLICY, rollout.log_probs, batch, lambda x: objective.loss(x, prepared)),
+        moved(params),
+        100,
     )
     plain = jax.jit(jax.value_and_grad(lambda p: prefix_loss(p, batch, objective, prepared)))
     slow_value, slow = plain(moved(params))
@@ -131,7 +135,7 @@ def test_the_gradient_does_not_depend_on_the_block(params, block):
 
     def gradient(block):
         return value_and_grad(
-            BatchLoss(POLICY, rollout, batch, lambda x: objective.loss(x, prepared)),
+            BatchLoss(POLICY, rollout.log_probs, batch, lambda x: objective.loss(x, prepared)),
             moved(params),
             block,
         )
@@ -139,6 +143,26 @@ def test_the_gradient_does_not_depend_on_the_block(params, block):
     value, grads = jax.jit(gradient, static_argnums=0)(block)
     plain_value, plain = jax.jit(gradient, static_argnums=0)(10**6)
     np.testing.assert_allclose(value, plain_value, rtol=1e-6)
+    assert max(float(jnp.abs(g).max()) for g in plain.values()) > 1e-3
+    for key, grad in grads.items():
+        np.testing.assert_allclose(grad, plain[key], atol=1e-6, err_msg=key)
+
+
+def test_a_critics_gradient_does_not_depend_on_the_block(params):
+    _, batch = gathered(params, "sequence")
+    critic = POLICY.critic()
+    own = moved(critic.init(jax.random.key(0)))
+    assert own["head"].any()
+    targets = jnp.cos(jnp.arange(batch.candidates[..., 0].size)).reshape(batch.candidates.shape[:3])
+
+    def gradient(block):
+        problem = BatchLoss(critic, state_values, batch, lambda x: value_loss(x, targets))
+        return value_and_grad(problem, own, block)
+
+    (value, grads), (plain_value, plain) = (
+        jax.jit(gradient, static_argnums=0)(n) for n in (7, 10**6)
+    )
+    assert float(value) == pytest.approx(float(plain_value), rel=1e-6)
     assert max(float(jnp.abs(g).max()) for g in plain.values()) > 1e-3
     for key, grad in grads.items():
         np.testing.assert_allclose(grad, plain[key], atol=1e-6, err_msg=key)
@@ -155,7 +179,9 @@ def test_seeds_together_have_the_gradients_of_each_alone(params, sharpness):
         batch = rollout.gather(Actor(POLICY, p), TASK, contexts, jax.random.key(3))
         prepared = objective.prepare(batch.group)
         loss = lambda x: objective.loss(x, prepared)  # noqa: E731
-        grads = value_and_grad(BatchLoss(POLICY, rollout, batch, loss), moved(p), block, axis)[1]
+        grads = value_and_grad(
+            BatchLoss(POLICY, rollout.log_probs, batch, loss), moved(p), block, axis
+        )[1]
         return grads, batch.distinct.size
 
     assert sizes(B, B * 6) == [2 * B, B * 6]
@@ -194,7 +220,9 @@ def test_the_gradient_is_that_of_the_plain_transformer(params):
         return objective.loss(jax.vmap(one)(prompts, paths).reshape(2, K, H), prepared)
 
     _, grads = value_and_grad(
-        BatchLoss(POLICY, rollout, batch, lambda x: objective.loss(x, prepared)), moved(params), 4
+        BatchLoss(POLICY, rollout.log_probs, batch, lambda x: objective.loss(x, prepared)),
+        moved(params),
+        4,
     )
     for key, grad in jax.jit(jax.grad(slow))(moved(params)).items():
         np.testing.assert_allclose(grads[key], grad, atol=1e-5, err_msg=key)

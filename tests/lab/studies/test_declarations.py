@@ -4,6 +4,7 @@ import pytest
 
 from tpo.cli.run_study import pairs
 from tpo.lab import studies
+from tpo.lab.critics import Critic
 from tpo.lab.execution.runner import Request, plan
 from tpo.lab.studies import cost
 from tpo.lab.studies.method_specs import (
@@ -12,6 +13,7 @@ from tpo.lab.studies.method_specs import (
     sequence_row,
     unfitting_reasons,
 )
+from tpo.lab.studies.own_runs import OwnRun
 from tpo.objectives.method_syntax import label, parse
 
 NAMES = [
@@ -109,7 +111,7 @@ def test_every_objective_is_compared_or_excluded_with_a_reason():
     jobs = plan(Request(studies.get_study("compare"), "full"))
     assert [planned.method for planned in jobs] == fitting_objectives()
     assert set(fitting_objectives()) | set(unfitting_reasons()) == set(tpo.list_objectives())
-    assert unfitting_reasons()["a2c"] == "it needs a critic"
+    assert {"a2c", "vapo"} <= set(fitting_objectives())
     assert len(fitting_objectives()) > 25
 
 
@@ -136,6 +138,46 @@ def test_a_method_with_its_optimiser():
     assert planned.cell.method.epochs == 3
     with pytest.raises(ValueError, match="optimiser is 'lion', expected one of 'muon'"):
         plan(Request(studies.get_study("masking"), "smoke", methods=("tpo:optimiser=lion",)))
+
+
+def test_a_method_with_options_of_its_critic():
+    def planned(study, spec):
+        (found,) = plan(Request(studies.get_study(study), "smoke", methods=(spec,)))
+        return found.cell
+
+    own = "ppo:advantage=gae:critic_returns=n_step:critic_n=3:critic_learning_rate=0.01"
+    job = planned("masking", own)
+    assert job.critic == Critic("n_step", n=3, learning_rate=0.01)
+    assert job.method.build().advantage == "gae"
+    assert planned("masking", "vapo").resolved_critic == Critic("monte_carlo", pretrain=50)
+    assert planned("masking", "vapo:critic_pretrain=0").critic == Critic("monte_carlo")
+    one_action = planned("mnist", "a2c:gamma=0.9:critic_epochs=2")
+    assert one_action.critic == Critic("lambda", lam=1.0, gamma=0.9, epochs=2)
+    assert one_action.method.rollout.kind == "single"
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        ("a2c:critic_epochs=0", "critic_epochs is 0, expected a whole number"),
+        ("a2c:critic_return=lambda", "no option 'critic_return'. Did you mean 'critic_returns'"),
+        ("a2c:critic_returns=td", "critic_returns is 'td', expected one of 'lambda'"),
+        ("tpo:critic_epochs=2", "critic_epochs is of a critic, and it needs none"),
+        ("a2c_token", "which values the states of whole episodes: leave _token out"),
+    ],
+)
+def test_wrong_options_of_a_critic_are_named(spec, message):
+    with pytest.raises((ValueError, TypeError), match=message):
+        plan(Request(studies.get_study("masking"), "smoke", methods=(spec,)))
+
+
+def test_own_runs_with_a_critic_draw_what_it_explains():
+    def drawn(*methods):
+        study = OwnRun(horizon=3, episodes=2).study(methods)
+        return [measure.key for measure in study.measures]
+
+    assert drawn("ppo", "a2c") == ["error", "explained_variance"]
+    assert drawn("ppo", "tpo") == ["error"]
 
 
 def test_with_muons_own_steps_the_study_of_fading_has_the_papers_runs():

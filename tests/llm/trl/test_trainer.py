@@ -40,6 +40,10 @@ from tpo.llm.trl.compat import check_hooks, regrouped
         ({"objective": "gpro"}, "unknown objective 'gpro'.*Valid names: tpo"),
         ({"objective": "vapo"}, "'vapo' needs a critic.*'tpo', 'grpo' or 'rloo'"),
         ({"objective": "remax", "use_vllm": True}, "use_vllm is True, and ReMax takes a greedy.*'rloo'"),
+        (
+            {"objective": "ppo", "objective_options": {"advantage": "gae"}},
+            "'ppo' with these options needs a critic",
+        ),
         ({"objective": "grpo", "score": "mean"}, "score is 'mean', and objective 'grpo' has no score"),
         ({"objective": "grpo", "eta": 2.0}, "eta is 2.0, and objective 'grpo' has no eta"),
         ({"score": "median"}, "score is 'median'.*'ratio'"),

@@ -31,6 +31,10 @@ class Policy(Protocol):
         """Fresh parameters."""
         ...
 
+    def critic(self, outputs: int = 1) -> Policy:
+        """The same network with that many values instead of logits, all 0 at first; for cells with a critic."""
+        ...
+
     def prefill(self, params: Params, inputs: Any) -> tuple[jax.Array, Any]:
         """Logits of the first action, [B, V], and the state that continuations start from."""
         ...

@@ -39,11 +39,27 @@ class Table(OneStep):
     actions: int
     spread: float = 0.0
 
+    @property
+    def outputs(self) -> int:
+        """Logits per context."""
+        return self.actions
+
     def init(self, key: jax.Array) -> Params:
-        return {"logits": self.spread * jax.random.normal(key, (self.contexts, self.actions))}
+        return {"logits": self.spread * jax.random.normal(key, (self.contexts, self.outputs))}
+
+    def critic(self, outputs: int = 1) -> TableCritic:
+        """A table of values."""
+        return TableCritic(self.contexts, self.actions, 0.0, outputs)
 
     def prefill(self, params: Params, inputs: jax.Array) -> tuple[jax.Array, tuple[()]]:
         return params["logits"][inputs], ()
+
+
+@dataclass(frozen=True)
+class TableCritic(Table):
+    """A row of values for each context, 0 at first."""
+
+    outputs: int = 1
 
 
 @dataclass(frozen=True)
@@ -55,8 +71,17 @@ class MLP(OneStep):
     hidden: tuple[int, ...] = (50, 50)
 
     @property
+    def outputs(self) -> int:
+        """Logits per context."""
+        return self.actions
+
+    @property
     def _sizes(self) -> tuple[int, ...]:
-        return (self.features, *self.hidden, self.actions)
+        return (self.features, *self.hidden, self.outputs)
+
+    def critic(self, outputs: int = 1) -> MLPCritic:
+        """The same layers with a last one of values."""
+        return MLPCritic(self.features, self.actions, self.hidden, outputs)
 
     def init(self, key: jax.Array) -> Params:
         keys = jax.random.split(key, len(self._sizes) - 1)
@@ -73,3 +98,15 @@ class MLP(OneStep):
             x = linear(x, params[f"weight{i}"], params[f"bias{i}"])
             x = x if i == last else jax.nn.relu(x)
         return x, ()
+
+
+@dataclass(frozen=True)
+class MLPCritic(MLP):
+    """An MLP of values, 0 at first."""
+
+    outputs: int = 1
+
+    def init(self, key: jax.Array) -> Params:
+        params = super().init(key)
+        last = f"weight{len(self.hidden)}"
+        return {**params, last: jnp.zeros_like(params[last])}

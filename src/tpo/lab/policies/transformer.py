@@ -11,7 +11,7 @@ only the final token of a prompt is computed: no other predicts an action.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import NamedTuple
 
 import jax
@@ -56,6 +56,16 @@ class Transformer:
                 "choose a multiple"
             )
 
+    @property
+    def outputs(self) -> int:
+        """Logits after each token."""
+        return self.vocab
+
+    def critic(self, outputs: int = 1) -> TransformerCritic:
+        """The same network with a head of values."""
+        own = {f.name: getattr(self, f.name) for f in fields(Transformer)}
+        return TransformerCritic(**own, outputs=outputs)
+
     def init(self, key: jax.Array) -> Params:
         """Fresh parameters; arrays of one kind are stacked over layers, [L, ...]."""
         d, n, h = self.width, self.layers, self.heads
@@ -78,8 +88,8 @@ class Transformer:
             "down_bias": zeros((n, d)),
             "final_norm": ones(d),
             "final_norm_bias": zeros(d),
-            "head": lecun_normal(keys[6], (d, self.vocab), d),
-            "head_bias": zeros(self.vocab),
+            "head": lecun_normal(keys[6], (d, self.outputs), d),
+            "head_bias": zeros(self.outputs),
         }
 
     # The parts of a layer -------------------------------------------------------------------------
@@ -139,7 +149,7 @@ class Transformer:
             attended = _attend_together(query, keys_values[b * h :], state[-1], paths)
             x = self._rest(params, layer, x, attended)
         logits = self._logits(params, x)
-        return logits[:b], logits[b:].reshape(*paths.tokens.shape, self.vocab), state
+        return logits[:b], logits[b:].reshape(*paths.tokens.shape, self.outputs), state
 
     def _layer_inputs(
         self, params: Params, layer: int, x: jax.Array, predicting: Callable[[jax.Array], jax.Array]
@@ -196,7 +206,18 @@ class Transformer:
             own = jax.lax.dynamic_update_slice_in_dim(own, new, t, axis=4)
             grown.append(Cache(prompt, own))
             x = self._rest(params, layer, x, attend_step(qkv[:, :, 0], prompt, own, seen))
-        return self._logits(params, x).reshape(b, s, self.vocab), grown
+        return self._logits(params, x).reshape(b, s, self.outputs), grown
+
+
+@dataclass(frozen=True)
+class TransformerCritic(Transformer):
+    """A transformer with `outputs` values after each token instead of logits, 0 at first."""
+
+    outputs: int = 1
+
+    def init(self, key: jax.Array) -> Params:
+        params = super().init(key)
+        return {**params, "head": jnp.zeros_like(params["head"])}
 
 
 def _attend_together(

@@ -32,6 +32,17 @@ class Batch(NamedTuple):
     rewards: jax.Array
     """[B, S, T] of the actions taken."""
 
+    def along(self, first: jax.Array, rest: jax.Array | None) -> jax.Array:
+        """[B, S, T, V] at each prefix of each stream what a network says there.
+
+        first: [B, V], rest: [N, T-1, V] in the order of the batch's paths; None if T = 1.
+        """
+        b, s = self.candidates.shape[:2]
+        start = jnp.broadcast_to(first[:, None, None], (b, s, 1, first.shape[-1]))
+        if rest is None:
+            return start
+        return jnp.concatenate([start, self.distinct.of_streams(rest)], axis=2)
+
 
 class Actor(NamedTuple):
     """The policy that samples, with its parameters."""
@@ -157,10 +168,6 @@ class Rollout:
 
         first: [B, V], rest: [N, T-1, V] in the order of the batch's paths; None if T = 1.
         """
-        prefixes = jax.nn.log_softmax(first)[:, None, None]
-        if rest is not None:
-            b, s = batch.candidates.shape[:2]
-            after = batch.distinct.of_streams(jax.nn.log_softmax(rest))
-            start = jnp.broadcast_to(prefixes, (b, s, 1, prefixes.shape[-1]))
-            prefixes = jnp.concatenate([start, after], axis=2)
+        after = None if rest is None else jax.nn.log_softmax(rest)
+        prefixes = batch.along(jax.nn.log_softmax(first), after)
         return self.rule.arrange(select(prefixes[..., None, :], batch.candidates))

@@ -10,7 +10,13 @@ from tpo.lab.own_tasks import own_task
 from tpo.lab.policies import MLP, Table, Transformer
 from tpo.lab.rollouts import Rollout
 from tpo.lab.studies.computations import WEIGHTS, Mechanism, Talk
-from tpo.lab.studies.method_specs import bandit_method, optimiser_name, sequence_method
+from tpo.lab.studies.method_specs import (
+    bandit_method,
+    bandit_row,
+    optimiser_name,
+    sequence_method,
+    sequence_row,
+)
 from tpo.lab.studies.own_runs import OwnRun
 from tpo.lab.tasks import Bandit, Digits, Sequences, Task
 from tpo.lab.training import Budget, Cell, Measures, Method, Optimiser, Staleness
@@ -37,6 +43,7 @@ def sequence_cell(settings: Mapping[str, Any], method: str) -> Cell:
         Budget(s["B"], s["episodes"], s["seeds"]),
         Optimiser(optimiser_name(method), s["learning_rate"]),
         policy=Transformer(s["V"], s["H"], s["H"], s["width"], s["layers"], s["heads"]),
+        critic=sequence_row(method).critic,
     )
     return cell.interaction_matched(s["K"]) if s.get("matching") == "interaction" else cell
 
@@ -66,6 +73,7 @@ def image_cell(settings: Mapping[str, Any], method: str) -> Cell:
             baseline="learner" if uniform else protocol,
         ),
         measures=Measures(evaluate_every=s["test_every"]),
+        critic=bandit_row(method).critic,
     )
 
 
@@ -81,6 +89,7 @@ def one_context_cell(settings: Mapping[str, Any], method: str) -> Cell:
         Budget(s["B"], s["episodes"], s["seeds"]),
         Optimiser("normalized", s["step"]),
         measures=Measures(against="pg"),
+        critic=bandit_row(method).critic,
     )
 
 
@@ -137,6 +146,7 @@ def own_cell(settings: Mapping[str, Any], method: str) -> Cell:
         Optimiser(optimiser, run.learning_rate),
         staleness=Staleness(run.delay, anchor="learner" if of_learner else "actor"),
         measures=Measures(run.evaluate_every),
+        critic=(sequence_row if task.length > 1 else bandit_row)(method).critic,
     )
     return cell.interaction_matched(run.group_size) if run.match == "interactions" else cell
 

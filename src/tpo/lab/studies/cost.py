@@ -101,8 +101,11 @@ def episode_seconds(cell: Cell) -> float:
     streams = cell.budget.batch * rollout.shape(cell.task).streams
     tokens = (streams + cell.budget.batch) * cell.task.length
     width = getattr(cell.resolved_policy, "width", 64) * getattr(cell.resolved_policy, "layers", 2)
-    work = tokens * (1 + 3 * epochs) * width / 128
-    return PER_EPOCH * epochs + PER_TOKEN[rollout.kind] * work
+    critic = cell.resolved_critic
+    own = 1 + 3 * critic.epochs if critic else 0
+    work = tokens * (1 + 3 * epochs + own) * width / 128
+    steps = epochs + (critic.epochs if critic else 0)
+    return PER_EPOCH * steps + PER_TOKEN[rollout.kind] * work
 
 
 def duration(seconds: float) -> str:

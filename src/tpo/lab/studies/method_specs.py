@@ -2,7 +2,8 @@
 
 A name is one of the paper's (`tpo.lab.training.paper_methods`), any objective of the library that fits the
 task, or an objective in a file of your own, FILE.py:CLASS. NAME_token takes its group at every prefix. `epochs`
-is an option of every method, `optimiser` of those for token sequences.
+is an option of every method, `optimiser` of those for token sequences. A method with a critic also has those
+of `tpo.lab.critics.Critic` as `critic_OPTION`, such as `a2c:critic_learning_rate=3e-3`.
 """
 
 from __future__ import annotations
@@ -12,10 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 import tpo
 from tpo.checks import close_match
+from tpo.lab.critics import Critic, critic_for
 from tpo.lab.names import BANDIT_METHODS, OPTIMISERS, SEQUENCE_METHODS, PaperMethod
 from tpo.objectives import entry
 from tpo.objectives.method_syntax import parse
-from tpo.options import COUNT, one_of, optional
+from tpo.options import COUNT, kinds, one_of, optional
 from tpo.user_code import is_spec
 
 if TYPE_CHECKING:
@@ -59,6 +61,11 @@ def bandit_row(spec: str) -> PaperMethod:
     return _with_options(spec, row, options, {})
 
 
+def uses_critic(row: PaperMethod) -> bool:
+    """Whether a critic is trained beside the policy."""
+    return tpo.objective(row.objective, **row.options).uses_values
+
+
 OPTIMISER = one_of(*OPTIMISERS)
 
 
@@ -68,9 +75,38 @@ def _with_options(
     given = {**more, **options}
     epochs = given.pop("epochs", None)
     optional(COUNT).check(f"method {spec!r}: epochs", epochs)
+    of_critic = {key: given.pop(key) for key in list(given) if key.startswith(CRITIC)}
     merged = {**base.options, **given}
-    tpo.objective(base.objective, **merged)
-    return base._replace(options=merged, epochs=epochs or base.epochs)
+    made = tpo.objective(base.objective, **merged)
+    if made.uses_values and base.kind == "token":
+        raise ValueError(
+            f"method {spec!r} needs a critic, which values the states of whole episodes: leave _token out"
+        )
+    critic = _critic(spec, made, of_critic) if of_critic else None
+    return base._replace(options=merged, epochs=epochs or base.epochs, critic=critic)
+
+
+CRITIC = "critic_"
+"""How options of the critic begin."""
+
+
+def _critic(spec: str, made: tpo.Objective, options: Mapping[str, Any]) -> Critic:
+    """The critic of the objective with the options of "a2c:critic_epochs=8"."""
+    accepted = {f"{CRITIC}{name}": kind for name, kind in kinds(Critic).items()}
+    for option, value in options.items():
+        if option not in accepted:
+            listing = "; ".join(f"{name}: {kind.accepts}" for name, kind in accepted.items())
+            hint = close_match(option, accepted)
+            raise TypeError(
+                f"method {spec!r} has no option {option!r}.{hint} Of a critic: {listing}"
+            )
+        accepted[option].check(f"method {spec!r}: {option}", value)
+    found = critic_for(made, **{key.removeprefix(CRITIC): v for key, v in options.items()})
+    if found is None:
+        raise ValueError(
+            f"method {spec!r}: {next(iter(options))} is of a critic, and it needs none"
+        )
+    return found
 
 
 NOT_FITTING = {
@@ -81,9 +117,8 @@ NOT_FITTING = {
 }
 """Objectives that need an answer or more rewards, which scored rollouts of one task do not have."""
 
-UNMET_NEEDS = {"values": "it needs a critic"}
-MET_NEEDS = ("baseline",)
-"""What rollouts can give: the score of a greedy decode."""
+MET_NEEDS = ("baseline", "values")
+"""Needs that the lab meets: rollouts give the score of a greedy decode, and it trains a critic."""
 
 
 def _unmet(name: str) -> list[str]:
@@ -100,12 +135,12 @@ def unfitting_reasons() -> dict[str, str]:
     reasons = dict(NOT_FITTING)
     for name in tpo.list_objectives():
         for need in _unmet(name):
-            reasons.setdefault(name, UNMET_NEEDS.get(need, f"it needs {need}"))
+            reasons.setdefault(name, f"it needs {need}")
     return {name: reasons[name] for name in tpo.list_objectives() if name in reasons}
 
 
 def fitting_objectives() -> list[str]:
-    """The objectives that learn from scored rollouts alone."""
+    """The objectives that learn from scored rollouts, with or without a critic."""
     reasons = unfitting_reasons()
     return [name for name in tpo.list_objectives() if name not in reasons]
 
@@ -129,9 +164,7 @@ def _own(name: str) -> list[str]:
     if not is_spec(name):
         return []
     for need in _unmet(name):
-        raise ValueError(
-            f"method {name!r} does not fit: {UNMET_NEEDS.get(need, f'it needs {need}')}"
-        )
+        raise ValueError(f"method {name!r} does not fit: it needs {need}")
     return [name]
 
 
@@ -147,10 +180,12 @@ def _sequence_objective(name: str) -> PaperMethod:
 
 
 def _bandit_objective(name: str, known: list[str]) -> PaperMethod:
-    """A target objective uses all actions; a single-sample objective the given baseline, or a greedy one."""
+    """A target objective uses all actions; one of single samples a given baseline, a greedy one or a critic."""
     found = entry(name).make if name in [*fitting_objectives(), *_own(name)] else None
     if found and found.traits.family == "target":
         return PaperMethod(name, "vector", 1, baseline="expected")
+    if found and found.traits.critic:
+        return PaperMethod(name, "single", _default_epochs(name))
     if found and not found.traits.group and "advantage" in found.__dataclass_fields__:
         return PaperMethod(name, "single", 1, {"advantage": "given"}, "expected")
     if found and not found.traits.group and _greedy(name):

@@ -10,10 +10,10 @@ from dataclasses import asdict, dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
 import tpo
-from tpo.declarations.study import ERROR, Measure, Scale, Study
+from tpo.declarations.study import ERROR, EXPLAINED, Measure, Scale, Study
 from tpo.lab.names import OPTIMISERS, REWARDS, TARGETS
 from tpo.lab.own_tasks import made_task
-from tpo.lab.studies.method_specs import bandit_row, sequence_row
+from tpo.lab.studies.method_specs import CRITIC, bandit_row, sequence_row, uses_critic
 from tpo.objectives.base import check_group_size
 from tpo.objectives.method_syntax import parse
 from tpo.options import COUNT, NAME, POSITIVE, TEXT, WHOLE, check, one_of, option, optional, whole
@@ -79,13 +79,14 @@ class OwnRun:
         for method in methods:
             name, options = parse(method)
             if is_spec(name):  # first, since the file of a task may import JAX
-                tpo.objective(name, **{k: v for k, v in options.items() if k not in OF_RUN})
-        own = is_spec(split_options(self.task)[0])
-        if not own:
+                own = {k: v for k, v in options.items() if k not in OF_RUN}
+                tpo.objective(name, **{k: v for k, v in own.items() if not k.startswith(CRITIC)})
+        own_task = is_spec(split_options(self.task)[0])
+        if not own_task:
             TASK.check("--task", self.task)
         for method in methods:
-            _check_any(method) if own else self._check(method)
-        if own:
+            _check_any(method) if own_task else self._check(method)
+        if own_task:
             made_task(self.task)
 
     def _check(self, method: str) -> None:
@@ -114,7 +115,9 @@ class OwnRun:
         settings = self._settings(task)
         of_task = {name: getattr(self, name) for name in TASKS.get(self.task, ())}
         text = json.dumps([described(task), settings])
-        held_out = self.evaluate_every and task.held_out(task.load()) is not None
+        held_out = bool(self.evaluate_every) and task.held_out(task.load()) is not None
+        row_of = sequence_row if task.length > 1 else bandit_row
+        has_critic = any(uses_critic(row_of(name)) for name in methods)
         return Study(
             name=f"run-{hashlib.sha256(text.encode()).hexdigest()[:8]}",
             title=repr(task),
@@ -124,7 +127,7 @@ class OwnRun:
             methods=tuple(methods),
             settings={"task": self.task, **of_task, **settings},
             scales={SCALE: Scale(seeds, self.episodes)},
-            measures=(HELD_OUT, ERROR) if held_out else (ERROR,),
+            measures=(HELD_OUT,) * held_out + (ERROR,) + (EXPLAINED,) * has_critic,
             extra=True,
         )
 

@@ -1,5 +1,6 @@
 """Training: from a `Cell` (task, policy, method, budget, seeds) to its curves."""
 
+from tpo.lab.critics import Critic
 from tpo.lab.rollouts import data_parallel
 from tpo.lab.training.cell import Budget, Cell, Measures, Method, Staleness
 from tpo.lab.training.loop import Pace, TrainingProgress, run
@@ -15,6 +16,7 @@ __all__ = [
     "SEQUENCE_METHODS",
     "Budget",
     "Cell",
+    "Critic",
     "Measures",
     "Method",
     "Optimiser",

@@ -9,6 +9,7 @@ from typing import Any
 
 import tpo
 from tpo import user_code
+from tpo.lab.critics import Critic, critic_for
 from tpo.lab.policies import Policy
 from tpo.lab.rollouts import Rollout
 from tpo.lab.tasks import Task
@@ -120,6 +121,10 @@ class Measures:
             raise ValueError(f"evaluate_every is {self.evaluate_every}, expected 0 or more")
 
 
+WITH_VALUES = ("single", "sequence")
+"""Kinds of rollout whose candidates are whole episodes."""
+
+
 @dataclass(frozen=True)
 class Cell:
     """Everything that a run's numbers depend on."""
@@ -131,6 +136,8 @@ class Cell:
     policy: Policy | None = None
     staleness: Staleness = field(default_factory=Staleness)
     measures: Measures = field(default_factory=Measures)
+    critic: Critic | None = None
+    """By default the objective's, if it needs values."""
 
     def __post_init__(self) -> None:
         self.method.rollout.check(self.task)
@@ -146,11 +153,32 @@ class Cell:
                 f"objective {self.method.objective!r} holds correct, which compares the learner's log-probs "
                 "with those of an actor that lags: set Staleness(delay=..., anchor='learner'), or --delay"
             )
+        if self.resolved_critic is not None:
+            self._check_critic()
+
+    def _check_critic(self) -> None:
+        """Raise if a critic does not fit the rollouts or the policy."""
+        kind = self.method.rollout.kind
+        if kind not in WITH_VALUES:
+            raise ValueError(
+                f"kind is {kind!r}, and a critic values the states of whole episodes: use "
+                + " or ".join(map(repr, WITH_VALUES))
+            )
+        if not hasattr(self.resolved_policy, "critic"):
+            raise TypeError(
+                f"{type(self.resolved_policy).__name__} has no critic(outputs), which returns the same network "
+                "with that many values: define it, or choose an objective that needs no critic"
+            )
 
     @property
     def resolved_policy(self) -> Policy:
         """The policy, by default the paper's for such a task."""
         return policy_for(self.task) if self.policy is None else self.policy
+
+    @property
+    def resolved_critic(self) -> Critic | None:
+        """The critic, by default the one that is usual for the objective; None if it needs no values."""
+        return critic_for(self.method.build()) if self.critic is None else self.critic
 
     def interaction_matched(self, group_size: int) -> Cell:
         """With as many samples per update as a group method: B·K contexts, learning rate times sqrt(K).
@@ -169,7 +197,9 @@ class Cell:
     def to_json(self) -> dict[str, Any]:
         """Plain JSON values, from which `from_json` makes an equal cell."""
         own = {f.name: getattr(self, f.name) for f in fields(self)}
-        plain = {k: asdict(v) for k, v in own.items() if k not in ("task", "policy")}
+        plain = {k: asdict(v) for k, v in own.items() if k not in ("task", "policy", "critic")}
+        if self.resolved_critic is not None:
+            plain["critic"] = asdict(self.resolved_critic)
         plain["method"]["options"] = dict(self.method.options)
         if user_code.is_spec(self.method.objective):
             plain["method"]["source"] = user_code.fingerprint(self.method.objective)
@@ -190,6 +220,7 @@ class Cell:
             policy=rebuilt(plain["policy"]),
             staleness=Staleness(**plain["staleness"]),
             measures=Measures(**plain["measures"]),
+            critic=Critic(**plain["critic"]) if "critic" in plain else None,
         )
 
     @property

@@ -19,8 +19,11 @@ from tpo.lab.tasks import Contexts
 from tpo.lab.training import measures
 from tpo.lab.training.cell import Cell
 from tpo.lab.training.constrained import mean_kl
-from tpo.lab.training.gradient import BatchLoss, plain_log_probs, value_and_grad
+from tpo.lab.training.critic_update import CriticState, CriticUpdate
+from tpo.lab.training.gradient import BatchLoss, evaluated, value_and_grad
 from tpo.lab.training.measures import Metrics
+from tpo.objectives import monte_carlo
+from tpo.objectives.advantages import outcome_rewards
 
 
 class State(NamedTuple):
@@ -31,6 +34,8 @@ class State(NamedTuple):
     optimiser: Any
     past: Params | None
     """[D+1, ...] the parameters at the start of the last D+1 episodes; None unless the actor lags."""
+    critic: CriticState | None = None
+    """None unless the cell has a critic."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +58,15 @@ class Learner:
         past = None
         if delay:
             past = jax.tree.map(lambda x: jnp.broadcast_to(x, (delay + 1, *x.shape)), params)
-        return State(seed, params, self._optimiser().init(params), past)
+        critic = self._critic.init(seed) if self._critic else None
+        return State(seed, params, self._optimiser().init(params), past, critic)
+
+    @property
+    def _critic(self) -> CriticUpdate | None:
+        critic = self.cell.resolved_critic
+        if critic is None:
+            return None
+        return CriticUpdate(self.cell, critic, self.block, self.axis, self.parallel)
 
     def _optimiser(self) -> Any:
         return self.cell.optimiser.build(self.cell.resolved_policy)
@@ -67,12 +80,14 @@ class Learner:
         params, past = self._actor_params(state, index, for_lag)
         actor = Actor(policy, params, self._baseline_params(state, params))
         batch = cell.method.rollout.gather(actor, task, contexts, for_actions, self.parallel)
+        batch, critic, of_critic = self._evaluated_by_critic(state, batch)
         if cell.staleness.delay and cell.staleness.anchor == "learner":
             batch = self._anchored(state.params, batch)
         objective = cell.method.build()
         prepared = objective.prepare(batch.group)
-        params, optimiser, grads = self._epochs(
+        params, optimiser, grads = self._policy_update(
             state,
+            index,
             batch,
             lambda log_probs: objective.loss(self.parallel.all_gather(log_probs), prepared),
         )
@@ -80,8 +95,27 @@ class Learner:
         metrics["distinct"] = self.parallel.all_sum(metrics["distinct"])
         metrics["gradient_norm"] = grads[0]
         metrics |= self._extra(state.params, params, contexts, grads[1])
-        metrics |= self._evaluated(params, data, index)
-        return State(state.seed, params, optimiser, past), metrics
+        metrics |= self._evaluated(params, data, index) | of_critic
+        return State(state.seed, params, optimiser, past, critic), metrics
+
+    def _evaluated_by_critic(
+        self, state: State, batch: Batch
+    ) -> tuple[Batch, CriticState | None, Metrics]:
+        """The batch with the critic's values, the critic after its steps on it, and its metrics.
+
+        A reward that waits for the end of an episode is given at its last token.
+        """
+        update = self._critic
+        if update is None or state.critic is None:
+            return batch, None, {}
+        found = update.estimates(state.critic, state.params, batch)
+        tokens = batch.group.token_scores if self.cell.task.dense else None
+        group = dataclasses.replace(batch.group, values=found.values, token_scores=tokens)
+        rewards = outcome_rewards(group)
+        targets = update.critic.targets(rewards, found, group.mask)
+        returns = monte_carlo(rewards, update.critic.gamma, group.mask)
+        critic = update.fitted(state.critic, batch, targets)
+        return batch._replace(group=group), critic, measures.of_critic(found.values, returns)
 
     def _actor_params(
         self, state: State, index: jax.Array, key: jax.Array
@@ -108,14 +142,34 @@ class Learner:
 
     def _anchored(self, params: Params, batch: Batch) -> Batch:
         """The batch with the learner's own log-probs as the old ones; a correction compares the actor's."""
-        log_probs = plain_log_probs(
-            self.cell.resolved_policy, params, self.cell.method.rollout, batch
+        log_probs = evaluated(
+            self.cell.resolved_policy, params, self.cell.method.rollout.log_probs, batch
         )
         log_probs = jax.lax.stop_gradient(self.parallel.all_gather(log_probs))
         group = dataclasses.replace(batch.group, log_probs_old=log_probs)
         if "log_probs_rollout" in self.cell.method.build().needs:
             group = dataclasses.replace(group, log_probs_rollout=batch.group.log_probs_old)
         return batch._replace(group=group)
+
+    def _policy_update(
+        self,
+        state: State,
+        index: jax.Array,
+        batch: Batch,
+        loss: Callable[[jax.Array], jax.Array],
+    ) -> tuple[Params, Any, tuple[jax.Array, Params]]:
+        """`_epochs`; while only the critic learns the policy is frozen, and its gradient counts as 0."""
+        update = self._critic
+        if update is None or not update.critic.pretrain:
+            return self._epochs(state, batch, loss)
+
+        def nothing() -> tuple[Params, Any, tuple[jax.Array, Params]]:
+            first = jax.tree.map(jnp.zeros_like, state.params) if self.cell.measures.against else {}
+            return state.params, state.optimiser, (jnp.float32(0.0), first)
+
+        return jax.lax.cond(
+            index < update.critic.pretrain, nothing, lambda: self._epochs(state, batch, loss)
+        )
 
     def _epochs(
         self, state: State, batch: Batch, loss: Callable[[jax.Array], jax.Array]
@@ -125,11 +179,11 @@ class Learner:
         policy = self.cell.resolved_policy
 
         def value(params: Params) -> jax.Array:
-            return loss(plain_log_probs(policy, params, self.cell.method.rollout, batch))
+            return loss(evaluated(policy, params, self.cell.method.rollout.log_probs, batch))
 
         def gradient(params: Params) -> Params:
             rollout = self.cell.method.rollout
-            problem = BatchLoss(policy, rollout, batch, loss)
+            problem = BatchLoss(policy, rollout.log_probs, batch, loss)
             _, grads = value_and_grad(problem, params, self.block, self.axis)
             found: Params = self.parallel.all_sum(grads)
             return found

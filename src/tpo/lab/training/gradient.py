@@ -14,11 +14,14 @@ import jax
 import jax.numpy as jnp
 
 from tpo.lab.policies.base import Params, Paths, Policy
-from tpo.lab.rollouts import Batch, Rollout
+from tpo.lab.rollouts import Batch
 from tpo.lab.training.path_logits import extend
 
 Loss = Callable[[jax.Array], jax.Array]
-"""From log-probs [groups, K, T] to a scalar."""
+"""From what is read of a network, such as log-probs [groups, K, T], to a scalar."""
+Read = Callable[[jax.Array, jax.Array | None, Batch], jax.Array]
+"""From outputs at the first prefixes [B, V] and along paths [N, T-1, V] to what the loss takes,
+such as `Rollout.log_probs`."""
 
 
 def value_and_grad(
@@ -53,7 +56,7 @@ class BatchLoss(NamedTuple):
     """One batch and its loss, as a function of the parameters."""
 
     policy: Policy
-    rollout: Rollout
+    read: Read
     batch: Batch
     loss: Loss
 
@@ -61,13 +64,13 @@ class BatchLoss(NamedTuple):
         """The gradient through the first `rows` paths at once; they hold all distinct ones."""
         paths = _first(self.batch.distinct.paths, rows)
         batch = self.batch._replace(distinct=self.batch.distinct._replace(paths=paths))
-        return jax.value_and_grad(
-            lambda p: self.loss(plain_log_probs(self.policy, p, self.rollout, batch))
-        )(params)
+        return jax.value_and_grad(lambda p: self.loss(evaluated(self.policy, p, self.read, batch)))(
+            params
+        )
 
     def by_blocks(self, params: Params, rows: int) -> tuple[jax.Array, Params]:
         """The first block directly, with the prompts, then as many as the distinct paths fill."""
-        policy, rollout, batch, loss = self
+        policy, read, batch, loss = self
         paths, size = batch.distinct.paths, batch.distinct.size
         others = jax.tree.map(lambda x: _blocks(x[rows:], rows), paths)
 
@@ -76,17 +79,17 @@ class BatchLoss(NamedTuple):
             blocks = -(-size // rows) - 1
             later = extend(policy, rest.shape[-1], params, state, others, blocks)
             rest = jnp.concatenate([rest, later.reshape(-1, *rest.shape[1:])])
-            return loss(rollout.log_probs(first, rest, batch))
+            return loss(read(first, rest, batch))
 
         return jax.value_and_grad(value)(params)
 
 
-def plain_log_probs(policy: Policy, params: Params, rollout: Rollout, batch: Batch) -> jax.Array:
-    """[groups, K, T] of the batch's candidates, all paths at once."""
+def evaluated(policy: Policy, params: Params, read: Read, batch: Batch) -> jax.Array:
+    """What `read` makes of the network's outputs on the batch, all paths at once."""
     if batch.distinct.paths.tokens.shape[1] == 0:
-        return rollout.log_probs(policy.prefill(params, batch.inputs)[0], None, batch)
+        return read(policy.prefill(params, batch.inputs)[0], None, batch)
     first, rest, _ = policy.together(params, batch.inputs, batch.distinct.paths)
-    return rollout.log_probs(first, rest, batch)
+    return read(first, rest, batch)
 
 
 def _first(paths: Paths, rows: int) -> Paths:

@@ -12,6 +12,7 @@ from tpo import diagnostics
 from tpo.lab.policies import Params, Policy
 from tpo.lab.rollouts import Actor, Batch, greedy_rewards
 from tpo.lab.tasks import Contexts, Task
+from tpo.objectives import explained_variance, value_loss
 from tpo.objectives.corrections import uncorrected_prepared
 
 Metrics = dict[str, jax.Array]
@@ -35,6 +36,17 @@ def of_batch(batch: Batch, prepared: Any) -> Metrics:
         "winners": _mean_where(weight, won),
         "losers": _mean_where(weight, ~won),
         "distinct": jnp.asarray(batch.distinct.size, jnp.float32),
+    }
+
+
+def of_critic(values: jax.Array, returns: jax.Array) -> Metrics:
+    """How good the critic's values [B, K, T] were for what was obtained from each state, before it saw that.
+
+    explained_variance: the share of the returns' variance. value_error: the root mean square of V - return.
+    """
+    return {
+        "explained_variance": explained_variance(values, returns),
+        "value_error": jnp.sqrt(2 * value_loss(values, returns)),
     }
 
 
