@@ -47,7 +47,7 @@ def test_coefficients_are_the_gradient_over_whole_groups(name, options):
     found = rows.rollouts(objective).coefficients()
     for i, exact in enumerate(rows.exact(objective, rows.old)):
         torch.testing.assert_close(found.row(i).double(), exact, rtol=2e-6, atol=1e-7)
-    assert found.values.abs().max() > 1e-3
+    assert found.values.abs().max() > 1e-5  # OAPL's are small: beta2 is 1e-3
 
 
 @pytest.mark.parametrize(("name", "options"), OBJECTIVES)

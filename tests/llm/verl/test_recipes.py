@@ -217,5 +217,5 @@ def test_the_command_is_verls_own(capsys):
     ]
     assert command[-1] == "trainer.n_gpus_per_node=8"
     assert main(["verl", "gsm8", "--dry-run"]) == 2
-    assert "Valid names: gsm8k" in capsys.readouterr().err
+    assert "expected one of 'gsm8k'" in capsys.readouterr().err
     assert OmegaConf.select(recipe(*command[6:7], *command[7:]), "trainer.n_gpus_per_node") == 8
