@@ -69,6 +69,55 @@ OWN: dict[str, dict[str, str]] = {
     "GSPO": {"s_i": "the ratio per token: geometric mean over the sequence"},
     "GSPOToken": {"s_{it}": "the sequence's ratio, with the gradient of the token"},
     "SAPO": {r"\sigma": "logistic", r"\tau": "temperature of the gate"},
+    "M2PO": {
+        "M": "1 on the tokens that are kept",
+        r"\tau": "bound of the mean square",
+        "r": "ratio to μ, the policy that sampled",
+    },
+    "GPG": {r"\alpha": "all groups over informative groups", "B_0": "groups of equal scores"},
+    "OPO": {"w_i": "weight of a candidate in the baseline", "b": "baseline"},
+    "OTB": {
+        "W": "weight of a candidate up to token t",
+        "b_t": "baseline at position t",
+        "v": "index of the vocabulary",
+    },
+    "LitePPO": {r"\sigma_{batch}": "sigma over all scores of the batch"},
+    "FIPO": {
+        "F": "how the log-probs from a token on have changed",
+        "h": "half-life in tokens",
+        "M": "1 on tokens whose ratio is not extreme",
+        r"\epsilon_f": "bounds of the influence",
+    },
+    "ClipCov": {
+        "I": "the tokens that are left out",
+        "c": "a token's contribution to the covariance",
+    },
+    "KLCov": {
+        "I": "the tokens that are penalised",
+        "c": "a token's contribution to the covariance",
+        r"\lambda": "weight of the penalty",
+    },
+    "GVPO": {
+        r"\beta": "weight of the log-ratios",
+        "x_i": "log-ratio of a candidate to the rollout policy",
+    },
+    "BOLT": {r"\beta": "temperature of the scores", "w_i": "weight of a candidate"},
+    "DPO": {
+        r"\beta": "scale of the margin",
+        "x_i": "log-ratio of a candidate to the reference",
+        r"\sigma": "logistic",
+    },
+    "IPO": {
+        r"\tau": "half the inverse of the margin that is aimed at",
+        "x_i": "log-ratio of a candidate to the reference",
+    },
+    "KTO": {
+        r"\beta": "scale of the log-ratio",
+        r"\lambda_i": "weight of a desirable or an undesirable candidate",
+        "x_i": "log-ratio of a candidate to the reference",
+        "z": "reference point: the mean log-ratio, at least 0",
+        r"\sigma": "logistic",
+    },
 }
 """What a class means by a symbol, where that differs or is its own; an empty meaning hides the general one."""
 

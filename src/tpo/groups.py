@@ -167,6 +167,8 @@ class Groups:
     """[B, K, T] as the sampling engine reported them; needed by `tis` and `icepop`."""
     values: Array | None = None
     """[B, K, T] a critic's value of the state before each token."""
+    sum_pi_squared: Array | None = None
+    """[B, K, T] Σ_v pi_v² over the vocabulary v, where each token was sampled (`otb`, `opo`)."""
     baseline: Array | None = None
     """[B] a score to subtract, such as the greedy decode's (`remax`) or the expected score."""
     tasks: Array | None = None
@@ -229,6 +231,7 @@ class Groups:
             "log_probs_ref",
             "log_probs_rollout",
             "values",
+            "sum_pi_squared",
         ):
             if getattr(self, name) is not None:
                 self._set(**{name: xp.where(tokens, getattr(self, name), 0.0)})

@@ -21,6 +21,8 @@ NOT_ADVANTAGES = {
     "remax": "it needs the score of a greedy decode",
     "a2c": "it needs a critic",
     "vapo": "it needs a critic",
+    "otb": "its baseline is that of a position",
+    "clip_cov": "tokens are left out by their log-probs",
 }
 ADVANTAGES = [name for name in tpo.list_objectives() if name not in NOT_ADVANTAGES]
 

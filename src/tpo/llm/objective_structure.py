@@ -31,6 +31,8 @@ _REDUCTION_TRIAL_SHAPE = (6, 4, 5)
 
 def fits_micro_batch(objective: Objective, updated: bool, whole_groups: bool) -> bool:
     """Whether the coefficients of a micro-batch follow from the log-probs of its own rows alone."""
+    if objective.traits.whole_batch:
+        return False
     if whole_groups:
         return not _depends(objective, updated, first_other=_GROUP_TRIAL_SHAPE[1])
     return not needs_whole_groups(objective, updated)
@@ -43,7 +45,7 @@ def needs_whole_groups(objective: Objective, updated: bool) -> bool:
     together. A ratio score needs no whole groups there: all log-ratios are 0 whatever the log-probs. After an
     update it does. A correction that removes candidates needs whole groups, however rare that is.
     """
-    if getattr(objective, "drops_candidates", False):
+    if getattr(objective, "drops_candidates", False) or objective.traits.whole_batch:
         return True
     return _depends(objective, updated, first_other=1)
 
@@ -90,8 +92,11 @@ def reduction(objective: Objective, updated: bool) -> Reduction | None:
     """The reduction of an objective, or None where it needs every token.
 
     Found by trial on small random groups. At the rollout snapshot (`updated=False`) the policy is the snapshot;
-    afterwards the two differ.
+    afterwards the two differ. An objective that compares the tokens of a batch needs every one: in a few small
+    groups it may select none, so a trial does not show it.
     """
+    if objective.traits.whole_batch and objective.traits.tokens:
+        return None
     trials = [
         _Trial(generator, normal, updated)
         for generator, normal in random_draws(_REDUCTION_TRIAL_SHAPE)
