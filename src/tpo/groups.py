@@ -122,7 +122,7 @@ def moments(xp: Namespace, x: Array, mask: Array | None) -> tuple[Array, Array]:
     return mean, xp.sqrt(xp.sum(centred * centred, axis=-1, keepdims=True) / n)
 
 
-_AXES = {"valid": 2, "scored": 2, "baseline": 1, "tasks": 1}
+_AXES = {"valid": 2, "scored": 2, "baseline": 1, "tasks": 1, "progress": 1}
 """How many leading axes of [B, K, T] a field has, if not all three."""
 
 _EXACT = ("mask", "valid", "scored", "tasks")
@@ -135,6 +135,7 @@ TOKENS = (
 _ADVICE = {
     "scores": checks.SCORER,
     "baseline": "give every context a finite number",
+    "progress": "give every context the share of training that is done",
 }
 """What to do about NaN or infinity in a field; for all other fields, TOKENS."""
 
@@ -173,6 +174,8 @@ class Groups:
     """[B] a score to subtract, such as the greedy decode's (`remax`) or the expected score."""
     tasks: Array | None = None
     """[B] integer task of each context (`mt_grpo`)."""
+    progress: Array | None = None
+    """[B] from 0 to 1, the share of training that is done: for options that are annealed (`tpo:eta_final`)."""
 
     def __post_init__(self) -> None:
         given = {name: x for name, x in vars(self).items() if x is not None}

@@ -159,3 +159,10 @@ def test_pass_at_k_is_the_gradient_of_the_expected_best() -> None:
         up, down = (expected_best(q / q.sum()) for q in moved)
         slope[a] = (up - down) / 2e-6
     np.testing.assert_allclose(found, slope, atol=1e-8)
+
+
+@pytest.mark.parametrize("value", [0.5, 1.0])
+def test_a_dual_clip_at_or_below_one_would_stop_every_failure(value: float) -> None:
+    for name in ("ppo", "grpo"):
+        with pytest.raises(ValueError, match="0 or a number above 1"):
+            tpo.objective(name, dual_clip=value)

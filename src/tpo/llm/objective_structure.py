@@ -170,7 +170,10 @@ def scores_for(objective: Objective, scores: Tensor) -> Tensor:
 def extra_fields(objective: Objective, old: Tensor) -> dict[str, Tensor]:
     """Further fields of `Groups` that the objective needs."""
     known = {"baseline": old.new_full(old.shape[:1], 0.25), "log_probs_rollout": 1.1 * old}
-    return {name: known[name] for name in objective.needs}
+    found = {name: known[name] for name in objective.needs}
+    if objective.uses_progress:
+        found["progress"] = old.new_full(old.shape[:1], 0.5)
+    return found
 
 
 def coefficients(objective: Objective, group: tpo.Groups, log_probs: Tensor) -> Tensor:

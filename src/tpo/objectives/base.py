@@ -123,6 +123,11 @@ class Objective:
         """Whether it needs a critic's `values`, always or with these options."""
         return "values" in self.needs or getattr(self, "advantage", None) == "gae"
 
+    @property
+    def uses_progress(self) -> bool:
+        """Whether these options are annealed, so that groups need `progress`."""
+        return bool(getattr(self, "eta_final", 0.0))
+
     def prepare(self, groups: Groups) -> Any:
         """Everything that is fixed over the epochs of one rollout batch; a NamedTuple, so a JAX pytree."""
         if not isinstance(groups, Groups):
