@@ -68,6 +68,48 @@ def notebook() -> Callable[[str], Any]:
     return runpy.run_path(str(ROOT / "docs/_notebooks.py"))["notebook"]
 
 
+def addresses(text: str) -> list[str]:
+    """What a page's links lead to, in Markdown and in HTML."""
+    return re.findall(r"""\]\(([^()\s]+)\)|\shref=["']([^"']+)""", text)
+
+
+@pytest.mark.parametrize("path", CHAPTERS, ids=lambda p: p.stem)
+def test_every_link_of_a_notebook_leads_somewhere_from_a_folder_of_notebooks(
+    path: Path, notebook: Callable[[str], Any]
+) -> None:
+    text = path.read_text(encoding="utf-8")
+    cells = [cell.source for cell in notebook(text).cells if cell.cell_type != "code"]
+    beside = {f"{chapter.stem}.ipynb" for chapter in CHAPTERS}
+    for address in map("".join, addresses("\n".join(cells))):
+        assert address in beside or address.startswith("https://"), address
+    assert "playground.html" not in "".join(cells)
+    for names in re.findall(r'<a\s+href="playground[^>]*>([^<]+)</a>', text):
+        assert names in "\n".join(cells), "the words of a link are kept"
+
+
+def test_links_of_a_notebook_keep_their_words_and_code_is_left_alone(
+    notebook: Callable[[str], Any],
+) -> None:
+    page = """---
+file_format: mystnb
+---
+# Title
+[study](../research/studies/x), [the course](index), [next](02-states), [paper](https://arxiv.org/abs/1)
+and <a
+href="playground.html#preset=x">the playground</a>, $E[x](y)$ apart.
+
+```{code-cell}
+table = [abs](-1)
+```
+"""
+    prose, code = notebook(page).cells
+    expected = """# Title
+study, the course, [next](02-states.ipynb), [paper](https://arxiv.org/abs/1)
+and the playground, $E[x](y)$ apart."""
+    assert prose.source == expected
+    assert code.source == "table = [abs](-1)"
+
+
 @pytest.mark.parametrize("path", CHAPTERS, ids=lambda p: p.stem)
 def test_a_chapters_notebook_hides_the_solution_and_links_to_notebooks(
     path: Path, notebook: Callable[[str], Any]
