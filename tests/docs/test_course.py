@@ -7,8 +7,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
+import tpo
 from support import ROOT
 
 LEARN = ROOT / "docs/learn"
@@ -59,6 +61,43 @@ def test_chapters_are_numbered_in_order_and_lead_back_and_to_the_next() -> None:
     for i, path in enumerate(CHAPTERS):
         ending = path.read_text(encoding="utf-8").partition("## The law")[2]
         assert links(ending) == names[max(0, i - 1) : i] + names[i + 1 : i + 2]
+
+
+def run(chapter: str) -> dict[str, Any]:
+    """What the cells of a chapter define."""
+    text = (LEARN / f"{chapter}.md").read_text(encoding="utf-8")
+    found: dict[str, Any] = {}
+    for cell in re.findall(r"^```\{code-cell\}\n(?:---\n.*?---\n)?(.*?)^```", text, re.S | re.M):
+        exec(cell, found)
+    return found
+
+
+def descend(name: str, p: np.ndarray, scores: list[float], rate: float, **options: Any) -> Any:
+    """[300, K] the policy at each step on the logits, with the Jacobian of log-softmax written out."""
+    objective = tpo.objective(name, **options)
+    groups = tpo.Groups(
+        log_probs_old=np.log(p)[None, :, None], scores=np.array([scores], dtype=float)
+    )
+    prepared, path = objective.prepare(groups), [p]
+    for _ in range(299):
+        c = objective.coefficients(np.log(path[-1])[None, :, None], prepared)[0, :, 0]
+        moved = np.log(path[-1]) - rate * c @ (np.eye(len(p)) - path[-1])
+        path.append(np.exp(moved) / np.exp(moved).sum())
+    return np.array(path)
+
+
+def test_the_steps_of_dg_go_through_the_softmax() -> None:
+    found = run("11-dg")["paths"]["DG"]
+    expected = descend("dg", np.array([0.72, 0.144, 0.12, 0.016]), [0, 1, 1, 0], 0.3, advantage="z")
+    np.testing.assert_allclose(found, expected, rtol=1e-9)
+    assert found[20, 3] > found[0, 3] > found[-1, 3] > 0.005
+
+
+def test_the_steps_of_grpo_go_through_the_softmax() -> None:
+    found = np.exp(run("12-tpo")["methods"]["GRPO, no KL"])
+    start = np.array([0.4, 0.3, 0.2, 0.1])
+    expected = descend("grpo_no_kl", start, [0, 1, 0, 0], 0.1, granularity="sequence")
+    np.testing.assert_allclose(found, expected[: len(found)], rtol=1e-9)
 
 
 @pytest.fixture(scope="module")
