@@ -86,7 +86,7 @@ def critic_for(objective: Objective, **options: Any) -> Critic | None:
     """
     if not objective.uses_values:
         return None
-    if isinstance(objective, VAPO):
-        return Critic(**{"returns": "monte_carlo", "pretrain": PRETRAIN, **options})
     own = {name: getattr(objective, name) for name in ("gamma", "lam") if hasattr(objective, name)}
-    return Critic(**{**own, **options})
+    if isinstance(objective, VAPO):
+        own["pretrain"] = PRETRAIN
+    return Critic(**{"returns": objective.critic_returns, **own, **options})

@@ -21,14 +21,21 @@ def accepted_options(name: str) -> dict[str, Any]:
 
 
 def build_objective(
-    name: str, options: Mapping[str, Any], beta: float, beta_is: str, greedy: bool = True
+    name: str,
+    options: Mapping[str, Any],
+    beta: float,
+    beta_is: str,
+    greedy: bool = True,
+    critic: bool = False,
 ) -> Objective:
     """The objective of that name with these options; a `score` or `eta` of None means the default.
 
     The KL to the reference is the trainer's: `beta` is its strength, and `beta_is` tells users where it is set.
     greedy: whether the trainer samples a greedy completion of each prompt, whose score is a baseline.
+    critic: whether the trainer has a critic.
     """
-    _check_trainable(name, ("baseline",) if greedy else ())
+    given_fields = (*(("baseline",) if greedy else ()), *(("values",) if critic else ()))
+    _check_trainable(name, given_fields)
     accepted = accepted_options(name)
     given = {k: tuple(v) if isinstance(v, list) else v for k, v in options.items()}
     for option in ("score", "eta"):
@@ -49,7 +56,7 @@ def build_objective(
     if own_kl:
         given["beta"] = beta
     made = tpo.objective(name, **given)
-    if made.uses_values:
+    if made.uses_values and not critic:
         raise ValueError(NO_CRITIC.format(f"{name!r} with these options"))
     return made
 
@@ -95,7 +102,7 @@ def check_group(objective: str, option: str, size: int) -> None:
 
 def _check_trainable(name: str, given: tuple[str, ...]) -> None:
     make = entry(name).make
-    if make.traits.critic:
+    if make.traits.critic and "values" not in given:
         raise ValueError(NO_CRITIC.format(repr(name)))
     for need in make.needs:
         if need in given:

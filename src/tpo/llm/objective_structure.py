@@ -93,9 +93,9 @@ def reduction(objective: Objective, updated: bool) -> Reduction | None:
 
     Found by trial on small random groups. At the rollout snapshot (`updated=False`) the policy is the snapshot;
     afterwards the two differ. An objective that compares the tokens of a batch needs every one: in a few small
-    groups it may select none, so a trial does not show it.
+    groups it may select none, so a trial does not show it. One with a critic has a value per token.
     """
-    if objective.traits.whole_batch and objective.traits.tokens:
+    if objective.uses_values or (objective.traits.whole_batch and objective.traits.tokens):
         return None
     trials = [
         _Trial(generator, normal, updated)
@@ -169,8 +169,13 @@ def scores_for(objective: Objective, scores: Tensor) -> Tensor:
 
 def extra_fields(objective: Objective, old: Tensor) -> dict[str, Tensor]:
     """Further fields of `Groups` that the objective needs."""
-    known = {"baseline": old.new_full(old.shape[:1], 0.25), "log_probs_rollout": 1.1 * old}
-    found = {name: known[name] for name in objective.needs}
+    known = {
+        "baseline": old.new_full(old.shape[:1], 0.25),
+        "log_probs_rollout": 1.1 * old,
+        "values": 0.1 * old,
+    }
+    needed = {*objective.needs, *(("values",) if objective.uses_values else ())}
+    found = {name: known[name] for name in needed}
     if objective.uses_progress:
         found["progress"] = old.new_full(old.shape[:1], 0.5)
     return found

@@ -107,6 +107,8 @@ class Objective:
 
     traits: ClassVar[Traits]
     needs: ClassVar[tuple[str, ...]] = ()
+    critic_returns: ClassVar[str] = "lambda"
+    """What a critic is fitted to: λ-returns with the objective's γ and λ, or `monte_carlo` returns."""
     prepared_type: ClassVar[type] = object
     """What `_prepare` returns; `loss` and `coefficients` accept nothing else."""
 

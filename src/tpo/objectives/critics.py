@@ -1,10 +1,25 @@
-"""How a critic is fitted, by the squared error of its values, and how well its values explain the returns."""
+"""What a critic is fitted to, by the squared error of its values, and how well they explain the returns."""
 
 from __future__ import annotations
 
 from tpo import checks
 from tpo.arrays import Array, Namespace
-from tpo.groups import constant, masked, moments
+from tpo.groups import Groups, constant, masked, moments
+from tpo.objectives.advantages import outcome_rewards
+from tpo.objectives.base import Objective
+from tpo.objectives.returns import gae, monte_carlo
+
+
+def value_targets(objective: Objective, groups: Groups) -> Array:
+    """[B, K, T] what `groups.values` should become, by `objective.critic_returns`; 0 where masked.
+
+    λ-returns are V plus `gae` with the objective's own γ and λ, by default 1 and .95.
+    """
+    rewards, gamma = outcome_rewards(groups), getattr(objective, "gamma", 1.0)
+    if objective.critic_returns == "monte_carlo":
+        return monte_carlo(rewards, gamma, groups.mask)
+    lam = getattr(objective, "lam", 0.95)
+    return groups.values + gae(rewards, groups.values, gamma, lam, groups.mask)
 
 
 def value_loss(values: Array, targets: Array, mask: Array | None = None) -> Array:

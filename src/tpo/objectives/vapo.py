@@ -45,6 +45,7 @@ class VAPO(WithKL):
 
     traits: ClassVar[Traits] = Traits("ratio", group=False, critic=True, tokens=True, kl=True)
     needs: ClassVar[tuple[str, ...]] = ("values",)
+    critic_returns: ClassVar[str] = "monte_carlo"
     prepared_type: ClassVar[type] = PreparedVAPO
 
     clip_low: float = inside_unit(0.2)

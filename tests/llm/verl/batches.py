@@ -17,6 +17,7 @@ class Batch:
     scores: torch.Tensor
     masks: list[torch.Tensor]
     old: list[torch.Tensor]
+    values: list[torch.Tensor]
     G: int
     K: int
 
@@ -30,6 +31,7 @@ class Batch:
             self.scores,
             ragged(self.masks),
             ragged(self.old) if old else None,
+            ragged(self.values) if objective.uses_values else None,
         )
 
     def candidates(self):
@@ -42,32 +44,43 @@ class Batch:
                 g[1].append(row)
         return found
 
+    def _stacked(self, rows, fill):
+        """[G, K, ...] of a number or tensor per row."""
+        at = self.candidates()
+        return torch.stack(
+            [
+                torch.stack([rows(at[g, k]) if (g, k) in at else fill for k in range(self.K)])
+                for g in range(self.G)
+            ]
+        )
+
+    def _padded(self, rows):
+        """[G, K, T] of numbers per token."""
+        T = max(self.lengths)
+        zero = torch.zeros(T, dtype=rows[0].dtype)
+        return self._stacked(
+            lambda r: torch.nn.functional.pad(rows[r], (0, T - len(rows[r]))), zero
+        )
+
+    def groups(self, objective):
+        """Whole groups in float64, [G, K, T]."""
+        nothing = torch.tensor(torch.nan, dtype=torch.float64)
+        scores = self._stacked(lambda r: self.scores[r].double(), nothing)
+        valid = scores.isfinite()
+        return tpo.Groups(
+            self._padded([x.double() for x in self.old]),
+            torch.where(valid, scores, 0.0),
+            mask=self._padded(self.masks) != 0,
+            valid=valid,
+            values=self._padded([x.double() for x in self.values])
+            if objective.uses_values
+            else None,
+        )
+
     def exact(self, objective, log_probs, scale=1.0):
         """[len] per row: dL/d log pi, by float64 autograd of the loss over whole groups, [B, K, T]."""
-        G, K, T = self.G, self.K, max(self.lengths)
-        at = self.candidates()
         leaves = [x.double().clone().requires_grad_() for x in log_probs]
-        zero = torch.zeros(T, dtype=torch.float64)
-
-        def stacked(rows, fill):
-            return torch.stack(
-                [
-                    torch.stack([rows(at[g, k]) if (g, k) in at else fill for k in range(K)])
-                    for g in range(G)
-                ]
-            )
-
-        def padded(x):
-            return torch.cat([x, torch.zeros(T - len(x), dtype=x.dtype)])
-
-        old = stacked(lambda r: padded(self.old[r].double()), zero)
-        new = stacked(lambda r: padded(leaves[r]), zero)
-        mask = stacked(lambda r: padded(self.masks[r] != 0), zero != 0)
-        scores = stacked(
-            lambda r: self.scores[r].double(), torch.tensor(torch.nan, dtype=torch.float64)
-        )
-        valid = scores.isfinite()
-        group = tpo.Groups(old, torch.where(valid, scores, 0.0), mask=mask, valid=valid)
+        new, group = self._padded(leaves), self.groups(objective)
         loss = scale * objective.loss(new, objective.prepare(group))
         gradients = torch.autograd.grad(loss, leaves, allow_unused=True)
         return [
@@ -103,6 +116,6 @@ def batch(seed=0, G=5, K=4, T=9, padding=4, lost=2, unscored=1, tools=True):
         elif tools and lengths[i] > 3:
             masks[i][1] = 0
     old = [torch.tensor(-rng.exponential(1.0, n), dtype=torch.float32) for n in lengths]
-    return Batch(
-        [u for u, _ in rows], [f"{u}_{k}_0" for u, k in rows], lengths, scores, masks, old, G, K
-    )
+    values = [torch.tensor(rng.random(n), dtype=torch.float32) for n in lengths]
+    keys = [f"{u}_{k}_0" for u, k in rows]
+    return Batch([u for u, _ in rows], keys, lengths, scores, masks, old, values, G, K)

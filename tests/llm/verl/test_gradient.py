@@ -20,15 +20,17 @@ from tpo.benchmarks import verl as bench
 from tpo.llm.objective_options import build_objective
 from tpo.llm.objective_structure import reduction
 from tpo.llm.verl import plugin  # noqa: F401 - registers the loss
+from tpo.objectives.advantages import outcome_rewards
 
 OBJECTIVES = [
     *(("tpo", {"score": score}) for score in ("sum", "mean", "ratio", "mean_ratio")),
-    *((name, {}) for name in tpo.list_objectives() if name not in ("tpo", "a2c", "vapo", "remax")),
+    *((name, {}) for name in tpo.list_objectives() if name not in ("tpo", "remax")),
+    ("ppo", {"advantage": "gae"}),
 ]
 
 
 def made(name, options):
-    return build_objective(name, options, 0.0, "")
+    return build_objective(name, options, 0.0, "", critic=True)
 
 
 def actor_config(**options):
@@ -48,6 +50,28 @@ def test_coefficients_are_the_gradient_over_whole_groups(name, options):
     for i, exact in enumerate(rows.exact(objective, rows.old)):
         torch.testing.assert_close(found.row(i).double(), exact, rtol=2e-6, atol=1e-7)
     assert found.values.abs().max() > 1e-5  # OAPL's are small: beta2 is 1e-3
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [("a2c", {"gamma": 0.9, "lam": 0.5}), ("ppo", {"advantage": "gae"}), ("vapo", {})],
+)
+def test_the_critic_is_fitted_to_the_objectives_returns(name, options):
+    """Monte Carlo returns for VAPO, V plus GAE for others; tokens of a tool and unscored rows have none."""
+    objective, rows = made(name, options), batch(seed=2)
+    groups = rows.groups(objective)
+    rewards = outcome_rewards(groups)
+    wanted = {
+        "vapo": tpo.objectives.monte_carlo(rewards, 1.0, groups.mask),
+        "a2c": groups.values + tpo.objectives.gae(rewards, groups.values, 0.9, 0.5, groups.mask),
+        "ppo": groups.values + tpo.objectives.gae(rewards, groups.values, 1.0, 0.95, groups.mask),
+    }[name]
+    found = rows.rollouts(objective).returns()
+    for (g, k), row in rows.candidates().items():
+        torch.testing.assert_close(
+            found.row(row).double(), wanted[g, k, : rows.lengths[row]], rtol=1e-5, atol=1e-6
+        )
+    assert found.values.abs().max() > 0.5
 
 
 @pytest.mark.parametrize(("name", "options"), OBJECTIVES)

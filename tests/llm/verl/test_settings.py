@@ -53,11 +53,41 @@ def test_former_names_of_options_are_still_read():
 
 
 @pytest.mark.parametrize(
+    "override",
+    [
+        "objective=vapo",
+        "objective=a2c",
+        "objective=ppo +trainer.v1.tpo.objective_options={advantage:gae}",
+    ],
+)
+def test_an_objective_with_values_has_verls_critic(override):
+    made = trainer(*f"+trainer.v1.tpo.{override}".split())
+    assert made.objective.uses_values
+    assert made.use_critic
+    assert need_critic(made.config)
+
+
+def test_what_compares_a_whole_batch_is_updated_as_one():
+    objective = "+trainer.v1.tpo.objective=m2po"
+    assert trainer(objective, "actor_rollout_ref.actor.ppo_mini_batch_size=8").updates.total == 1
+    with pytest.raises(ValueError, match="compares the tokens of a whole rollout batch"):
+        trainer(objective, "actor_rollout_ref.actor.ppo_mini_batch_size=4")
+
+
+@pytest.mark.parametrize(
     ("override", "message"),
     [
         ("+trainer.v1.tpo.objektive=grpo", "no option 'objektive'. Did you mean 'objective'"),
         ("+trainer.v1.tpo.objective=gpro", "unknown objective 'gpro'. Did you mean 'grpo'"),
-        ("+trainer.v1.tpo.objective=vapo", "needs a critic"),
+        ("+trainer.v1.tpo.objective=dpo", "DPO measures from the reference policy"),
+        (
+            "+trainer.v1.tpo.objective_options={eta_final: 0.1}",
+            "needs how much of training is done",
+        ),
+        (
+            "+trainer.v1.tpo.objective_options={task_logits: [1.0, 0.0]}",
+            "needs the tasks of prompts",
+        ),
         ("+trainer.v1.tpo.objective=remax", "needs baseline"),
         (
             "+trainer.v1.tpo.objective_options={correct:tis}",

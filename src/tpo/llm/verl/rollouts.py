@@ -19,6 +19,7 @@ import torch
 import tpo
 from tpo.llm.objective_structure import Reduction, reduction
 from tpo.objectives import Objective
+from tpo.objectives.critics import value_targets
 
 Tensor = torch.Tensor
 Numbers = npt.NDArray[np.int64]
@@ -132,6 +133,8 @@ class Rollouts:
     """not 0 on tokens that the policy chose"""
     old: Ragged | None = None
     """log-probs under the snapshot; None if `needs_log_probs` says that they are not needed"""
+    values: Ragged | None = None
+    """a critic's value before each token, for objectives that use them"""
 
     def __post_init__(self) -> None:
         self._slots = self.places.slots
@@ -200,13 +203,28 @@ class Rollouts:
 
     def _token_level(self, log_probs: Ragged | None) -> Ragged:
         """The coefficients, computed on [G, K, T], for objectives that read single tokens."""
-        assert self.old is not None
         starts, T = self._token_starts()
-        mask = self._padded(self.mask, starts, T) != 0
+        group = self._token_groups(starts, T)
+        new = group.log_probs_old if log_probs is None else self._padded(log_probs, starts, T)
+        c = self.objective.coefficients(new, self.objective.prepare(group))
+        return self._in_rows(c.reshape(-1, T), starts)
+
+    def returns(self) -> Ragged:
+        """What the critic's values are fitted to, on every token."""
+        starts, T = self._token_starts()
+        targets = value_targets(self.objective, self._token_groups(starts, T))
+        return self._in_rows(targets.reshape(-1, T), starts)
+
+    def _token_groups(self, starts: list[int], T: int) -> tpo.Groups:
+        """[G, K, T] groups with the log-probs of every token, and the values if there are any."""
+        assert self.old is not None
         old = self._padded(self.old, starts, T)
-        new = old if log_probs is None else self._padded(log_probs, starts, T)
-        group = tpo.Groups(old, self.total.to(old.dtype), mask=mask, valid=self.valid)
-        c = self.objective.coefficients(new, self.objective.prepare(group)).reshape(-1, T)
+        values = None if self.values is None else self._padded(self.values, starts, T).to(old.dtype)
+        mask = self._padded(self.mask, starts, T) != 0
+        return tpo.Groups(old, self.total.to(old.dtype), mask=mask, valid=self.valid, values=values)
+
+    def _in_rows(self, c: Tensor, starts: list[int]) -> Ragged:
+        """[G·K, T] numbers of candidates as those of rows."""
         values = torch.zeros(len(self.mask.values), dtype=torch.float32)
         for row, slot in enumerate(self.places.slots.tolist()):
             if slot >= 0:

@@ -24,7 +24,6 @@ MODES = {"tpo": "sync", "tpo_colocate_async": "colocate_async"}
 """The trainer modes of this plug-in, and the modes of verl that each is based on."""
 
 _FORBIDDEN = {
-    "critic.enable": "no objective that is offered here has a critic",
     "algorithm.use_kl_in_reward": "a target is made of the scores alone: "
     "set actor_rollout_ref.actor.use_kl_loss=True and kl_loss_coef for a KL to the reference",
     "algorithm.rollout_correction.bypass_mode": "p_old is the trainer's, not the sampler's",
@@ -45,7 +44,7 @@ class Settings(LogOptions, ObjectiveOptions):
         advice = (
             "set actor_rollout_ref.actor.use_kl_loss=True and kl_loss_coef, which add verl's own KL"
         )
-        built = build_objective(self.objective, options, 0.0, advice, greedy=False)
+        built = build_objective(self.objective, options, 0.0, advice, greedy=False, critic=True)
         check_rollout_log_probs(built, False, "this plug-in does not read the sampler's")
         _check_given(built)
         return built
@@ -118,6 +117,11 @@ def check(config: DictConfig, settings: Settings) -> Updates:
         if OmegaConf.select(config, key):
             value = OmegaConf.select(config, key)
             raise ValueError(f"{key} is {value!r}, which cannot work here: {why}")
+    if OmegaConf.select(config, "critic.enable") and not settings.build().uses_values:
+        raise ValueError(
+            f"critic.enable is True, and objective {settings.objective!r} has no critic: leave it out, or "
+            f"choose 'vapo', 'a2c', or 'ppo' with {SECTION}.objective_options.advantage=gae"
+        )
     mode = config.actor_rollout_ref.actor.policy_loss.loss_mode
     if mode not in ("vanilla", "tpo"):
         raise ValueError(
@@ -180,23 +184,24 @@ def add_check(verl_config: Any) -> None:
     validate = verl_config.validate_config
 
     def validate_config(config: DictConfig, use_reference_policy: bool, use_critic: bool) -> None:
-        ours = config.trainer.v1.trainer_mode in MODES
-        if ours:
-            check(config, read(config))
-        validate(config, use_reference_policy, use_critic and not ours)
+        if config.trainer.v1.trainer_mode in MODES:
+            settings = read(config)
+            check(config, settings)
+            use_critic = settings.build().uses_values
+        validate(config, use_reference_policy, use_critic)
 
     verl_config.validate_config = validate_config
 
 
-def configure(config: DictConfig) -> None:
-    """Set the options of verl that this plug-in needs, in verl's config.
+def configure(config: DictConfig, objective: Objective) -> None:
+    """Set the options of verl that this plug-in and the objective need, in verl's config.
 
     Every worker imports the plug-in with the model, so that a worker without the plug-in fails at start-up.
     """
     with open_dict(config):
         config.trainer.v1.trainer_mode = MODES[config.trainer.v1.trainer_mode]
         config.algorithm.adv_estimator = "tpo"
-        config.critic.enable = False
+        config.critic.enable = objective.uses_values
         config.actor_rollout_ref.actor.policy_loss.loss_mode = "tpo"
         config.actor_rollout_ref.actor.ppo_epochs = 1
         model = config.actor_rollout_ref.model

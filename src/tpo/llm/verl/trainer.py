@@ -52,7 +52,7 @@ class ObjectiveTrainer(PPOTrainer):  # type: ignore[misc]
         self.settings = read(config)
         self.objective = self.settings.build()
         self.updates = check(config, self.settings)
-        configure(config)
+        configure(config, self.objective)
         self._warnings = GroupWarnings(self.settings.patience, self.objective)
         self._rollouts: Rollouts | None = None
         actor = config.actor_rollout_ref.actor
@@ -81,6 +81,8 @@ class ObjectiveTrainer(PPOTrainer):  # type: ignore[misc]
         fields = ["uid", "response_mask", "rm_scores"]
         if needs_log_probs(self.objective, self.updates.total):
             fields.append("old_log_probs")
+        if self.objective.uses_values:
+            fields.append("values")
         data = tq.kv_batch_get(
             keys=batch.keys, partition_id=batch.partition_id, select_fields=fields
         )
@@ -90,13 +92,18 @@ class ObjectiveTrainer(PPOTrainer):  # type: ignore[misc]
             ragged(data["rm_scores"]).sums(),
             ragged(data["response_mask"]),
             ragged(data["old_log_probs"]) if "old_log_probs" in fields else None,
+            ragged(data["values"]) if "values" in fields else None,
         )
         self._log_scores(self._rollouts, metrics)
         self._zero_unscored(batch, data)
         c = self._rollouts.coefficients()
         self._has_gradient = bool(c.values.any())
         offsets = data["response_mask"].offsets()
-        return put(batch, torch.nested.nested_tensor_from_jagged(c.values.neg_(), offsets))
+        advantages = torch.nested.nested_tensor_from_jagged(c.values.neg_(), offsets)
+        if "values" not in fields:
+            return put(batch, advantages)
+        targets = self._rollouts.returns().values
+        return put(batch, advantages, torch.nested.nested_tensor_from_jagged(targets, offsets))
 
     def _update_actor(self, batch: KVBatchMeta, metrics: dict[str, Any]) -> KVBatchMeta:
         """One optimiser step on the batch, or several on whole groups; zero-gradient steps are skipped."""
@@ -219,12 +226,15 @@ def ragged(nested: Any) -> Ragged:
     return Ragged(nested.values(), nested.offsets())
 
 
-def put(batch: KVBatchMeta, advantages: torch.Tensor) -> KVBatchMeta:
-    """Store the advantages, also as returns, which verl's metrics need."""
+def put(
+    batch: KVBatchMeta, advantages: torch.Tensor, returns: torch.Tensor | None = None
+) -> KVBatchMeta:
+    """Store the advantages, and what a critic is fitted to: verl's metrics need it even without a critic."""
+    found = {"advantages": advantages, "returns": advantages if returns is None else returns}
     return tq.kv_batch_put(
         keys=batch.keys,
         partition_id=batch.partition_id,
-        fields=TensorDict({"advantages": advantages, "returns": advantages}, batch_size=len(batch)),
+        fields=TensorDict(found, batch_size=len(batch)),
     )
 
 
