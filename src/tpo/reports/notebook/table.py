@@ -13,8 +13,9 @@ from tpo.reports.labels import readable
 
 HEADINGS = {
     "published": "published", "ours": "ours", "low": "low", "high": "high", "last100": "final error (%)",
-    "last100_low": "from", "last100_high": "to", "solved": "solved", "failed": "failed",
+    "last100_low": "from", "last100_high": "to", "solved": "below 1% at the end", "failed": "failed",
     "n": "seeds", "steps_to_threshold": "steps to 1%", "steps_median": "median seed's steps",
+    "reached": "reached 1%",
     "mean": "last episode (%)", "median": "median (%)", "iqm": "IQM (%)", "best": "best (%)",
 }  # fmt: skip
 """The columns that are shown, in this order after the settings and the method, where a row has them.
@@ -93,7 +94,7 @@ class ResultTable:
 
 
 HIDDEN = (
-    "agreement", "iqm_low", "iqm_high", "steps_low", "steps_high", "reached", "device", "done",
+    "agreement", "iqm_low", "iqm_high", "steps_low", "steps_high", "threshold", "device", "done",
 )  # fmt: skip
 """Columns of the rows that are not shown."""
 
