@@ -33,13 +33,14 @@ def folder_of(docs: Path) -> Path:
 
 
 def made(docs: Path, results: Sequence[StudyResult]) -> dict[Path, str]:
-    """Every generated file, with its text."""
+    """Every generated file, with its text; and the evidence itself, with today's declarations."""
     folder = folder_of(docs)
     compared = comparisons.read(folder)
     found = sections(results, notes(folder), compared.values())
     texts = {**_studies(docs, found), **_comparisons(docs, compared)}
     for result in results:
         texts[docs / "figures" / f"{result.study.name}.svg"] = figure(result).svg()
+        texts[folder / f"{result.study.name}.json"] = evidence.text(result)
     history = claims_history.updated(folder, found)
     if history:
         texts[folder / claims_history.FILE] = claims_history.text(history)

@@ -23,6 +23,8 @@ HEADINGS = {
 The final error and its interval are those of the report: over the last episodes. The median and IQM are of the
 last episode.
 """
+OF_MODELS = {"mean": "mean", "median": "median", "iqm": "IQM"}
+"""Headings of comparisons of language models, whose metrics have units of their own."""
 OURS = ("ours", "low", "high")
 """Shown beside published numbers only."""
 
@@ -79,7 +81,9 @@ class ResultTable:
         order = {name: i for i, name in enumerate(HEADINGS, 1)}
         shown = filter(self._is_shown, self.columns)
         kept = sorted(shown, key=lambda name: order.get(name, 0))
-        found = [[HEADINGS.get(name, name) for name in kept]]
+        curves = any(row.get("last100") is not None for row in self.rows)
+        heads = HEADINGS if curves else HEADINGS | OF_MODELS
+        found = [[heads.get(name, name) for name in kept]]
         for row in self.rows:
             found.append([readable(row[k]) if k == "method" else _text(row[k]) for k in kept])
         return found
@@ -94,7 +98,7 @@ class ResultTable:
 
 
 HIDDEN = (
-    "agreement", "iqm_low", "iqm_high", "steps_low", "steps_high", "threshold", "device", "done",
+    "agreement", "iqm_low", "iqm_high", "steps_low", "steps_high", "threshold", "device", "done", "values",
 )  # fmt: skip
 """Columns of the rows that are not shown."""
 
