@@ -1,8 +1,8 @@
 """Evidence: the results of finished runs that are kept in the repository, one JSON file per study.
 
-FOLDER/NAME.json holds the request of the study, the origins of its runs (commit, versions, device, seeds, date),
-the study's declaration, so that a report needs no catalog, and one line per cell. Where `tpo.lab.studies` is
-imported, its study of that name counts, and `tpo evidence` renews the declaration. A line has the cell's series
+FOLDER/NAME.json holds the request of the study, the origins of its runs (commit, versions, device, seeds,
+date), the study's declaration, so that a report needs no catalog, and one line per cell. Where
+`tpo.lab.studies` is imported, its study of that name counts; `tpo evidence` renews the declaration. A line has the cell's series
 (`tpo.reports.series`; the key is "tracks"), or arrays if the study has no curves. Every number of a table, a
 verdict or a figure follows from this file.
 """
