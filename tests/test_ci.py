@@ -41,7 +41,12 @@ def test_the_demo_is_timed_and_its_verdicts_are_read(monkeypatch: Any) -> None:
     monkeypatch.setattr("tpo.reports.summary.summarise", lambda folder: summaries)
     for rival, line in zip(rivals, verdicts(Path()), strict=True):
         shell = pattern.replace("$rival", rival)
-        assert subprocess.run(["grep", shell], input=line, text=True, stdout=subprocess.DEVNULL).returncode == 0
+        assert (
+            subprocess.run(
+                ["grep", shell], input=line, text=True, stdout=subprocess.DEVNULL
+            ).returncode
+            == 0
+        )
 
 
 def test_a_newcomer_installs_no_tools_of_developers(tmp_path: Path) -> None:

@@ -207,7 +207,20 @@ def test_a_negative_seed_offset_is_refused() -> None:
         runner.Request(studies.get_study("demo"), first_seed=-1)
 
 
-OFFSETS = json.loads((ROOT / "docs/evidence/demo/offsets.json").read_text())["offsets"]
+KEPT = json.loads((ROOT / "docs/evidence/demo/offsets.json").read_text())
+OFFSETS = KEPT["offsets"]
+
+
+@pytest.mark.parametrize("offset", OFFSETS)
+def test_the_kept_curves_are_those_of_todays_demo(offset: str) -> None:
+    """A cell's key has all of its settings: after a change of the demo its runs must be made again."""
+    request = runner.Request(studies.get_study("demo"), "quick", first_seed=int(offset))
+    assert {job.label: job.key for job in runner.plan(request)} == KEPT["cells"][offset], (
+        f"the demo is another: run tpo demo --seed-offset {offset} and keep its curves and keys"
+    )
+    for job in runner.plan(request):
+        assert np.shape(OFFSETS[offset][job.label]) == (job.seeds, job.episodes)
+    assert set(KEPT) >= {"commit", "versions"}
 
 
 @pytest.mark.parametrize("offset", OFFSETS)

@@ -2,9 +2,9 @@
 
 FOLDER/NAME.json holds the request of the study, the origins of its runs (commit, versions, device, seeds,
 date), the study's declaration, so that a report needs no catalog, and one line per cell. Where
-`tpo.lab.studies` is imported, its study of that name counts; `tpo evidence` renews the declaration. A line has the cell's series
-(`tpo.reports.series`; the key is "tracks"), or arrays if the study has no curves. Every number of a table, a
-verdict or a figure follows from this file.
+`tpo.lab.studies` is imported, its study of that name counts; `tpo evidence` renews the declaration. A line has
+the cell's series (`tpo.reports.series`; the key is "tracks"), or arrays if the study has no curves. Every
+number of a table, a verdict or a figure follows from this file.
 """
 
 from __future__ import annotations

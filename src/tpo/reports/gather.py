@@ -95,7 +95,7 @@ def combined(origins: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def command(result: StudyResult) -> str:
-    """The command that repeats these cells; one for each first seed, and number of seeds other than the scale's.
+    """The command that repeats these cells; one for each first seed, and for other numbers of seeds.
 
     Of a study that the library does not know by name, the command that was typed.
     """
