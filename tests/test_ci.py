@@ -47,13 +47,3 @@ def test_the_demo_is_timed_and_its_verdicts_are_read(monkeypatch: Any) -> None:
             ).returncode
             == 0
         )
-
-
-def test_a_newcomer_installs_no_tools_of_developers(tmp_path: Path) -> None:
-    for target, extras in {"demo": "lab", "demo-llm": "lab,llm"}.items():
-        shown = subprocess.run(
-            ["make", "--dry-run", f"VENV={tmp_path / 'venv'}", target],
-            cwd=ROOT, capture_output=True, text=True, check=True,
-        ).stdout  # fmt: skip
-        assert re.findall(r"--editable '\.\[(.*?)\]'", shown) == [extras]
-        assert "--constraint constraints.txt" in shown

@@ -51,6 +51,10 @@ def test_evidence_without_a_declaration_is_renewed(tmp_path: Path) -> None:
     (tmp_path / "talk.json").write_text(json.dumps(found))
     (result,) = evidence.read(tmp_path)
     assert evidence.text(result) == whole
+    older = "".join(x for x in whole.splitlines(True) if not x.startswith(' "declaration"'))
+    assert len(older) < len(whole)
+    assert evidence.renewed(older, result.study) == whole
+    assert evidence.renewed(whole, result.study) == whole
 
 
 def test_a_comparison_of_language_models_is_opened_by_its_file() -> None:

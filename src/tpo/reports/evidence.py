@@ -26,6 +26,8 @@ from tpo.storage.files import read_json, write_text
 from tpo.storage.shapes import check_fields
 
 FORMAT = 1
+PARTS = ' "parts": [\n'
+"""The line of a file after which each line is a cell."""
 ASKED = ("scale", "seeds", "episodes", "settings")
 """Fields of the manifest that are kept; the command follows from the cells."""
 
@@ -61,8 +63,19 @@ def text(result: StudyResult) -> str:
         for cell in done
     ]
     opening = json.dumps(head, indent=1).removesuffix("\n}")
-    declared = json.dumps(result.study.to_json(), separators=(",", ":"))
-    return f'{opening},\n "declaration": {declared},\n "parts": [\n' + ",\n".join(lines) + "\n]}\n"
+    return f"{opening},\n{_declaration(result.study)}{PARTS}" + ",\n".join(lines) + "\n]}\n"
+
+
+def _declaration(study: Study) -> str:
+    """The line of a file that declares the study."""
+    return f' "declaration": {json.dumps(study.to_json(), separators=(",", ":"))},\n'
+
+
+def renewed(content: str, study: Study) -> str:
+    """The content of a file with the study as it is declared now; its runs and their order stay."""
+    head, parts, runs = content.partition(PARTS)
+    kept = [line for line in head.splitlines(True) if not line.startswith(' "declaration": ')]
+    return "".join(kept) + _declaration(study) + parts + runs
 
 
 def _order(result: StudyResult) -> Any:
