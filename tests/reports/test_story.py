@@ -10,7 +10,7 @@ import pytest
 from support import samples
 from support.report_command import report_command
 from tpo.reports import panels, story, styles
-from tpo.reports.html.sections import study_section
+from tpo.reports.html.sections import overview, study_section
 from tpo.reports.html.tables import numbers
 from tpo.reports.page_data import prepared
 
@@ -166,6 +166,16 @@ def test_a_study_opens_with_its_question_and_how_it_was_asked_is_told_on_demand(
     assert "Which wins?" in opening
     assert study["about"] not in opening
     assert study["about"] in details
+
+
+def test_the_overview_says_first_what_tpo_is_and_what_was_asked() -> None:
+    first, second = samples.terminal(), samples.talk() | {"verdicts": []}
+    page = overview(
+        [prepared(one) | {"anchor": "a"} for one in (first | {"question": "Which wins?"}, second)]
+    )
+    defined, asked = page.index("turns the scores of a group"), page.index("Asked here: ")
+    assert defined < asked < page.index('class="facts"') < page.index("<em>Which wins?</em>")
+    assert "1 of 2 test claims" in page
 
 
 def test_the_metrics_of_a_language_model_are_columns() -> None:
