@@ -79,10 +79,10 @@ def asks_speed(study: Study) -> bool:
 
 
 def _not_significant(study: Study) -> str | None:
-    """Why a claim about the lowest means can be undecided all the same."""
-    for claim in study.get("verdicts") or ():
+    """Why the first claim, if it is about final errors, can be undecided whoever has the lowest mean."""
+    for claim in list(study.get("verdicts") or ())[:1]:
         against = claim.get("against") or ()
-        if claim["status"] != "undecided" or not against:
+        if study.get("asks") != "end" or claim["status"] != "undecided" or not against:
             continue
         compared = sum(int(one["settings"]) for one in against)
         hold = sum(int(one["hold"]) for one in against)
@@ -131,8 +131,9 @@ def _reached(rows: Sequence[Row], study: Study) -> str | None:
     known = [row for row in rows if row.get("reached") is not None]
     if not known or len({_place(row)[0] for row in known}) > 1 or study.get("threshold") is None:
         return None
-    counted = _listed([f"{_place(row)[1]} on {row['reached']} of {row['n']}" for row in known])
-    return f"Seeds that reached {number(100 * study['threshold'])}%: {counted}."
+    counted = {_place(row)[1]: f"{row['reached']} of {row['n']}" for row in known}
+    words = _listed([f"{name} on {seeds}" for name, seeds in counted.items()])
+    return f"Seeds that reached {number(100 * study['threshold'])}%: {words}."
 
 
 def _steps(value: object) -> float:
