@@ -146,6 +146,57 @@ OWN: dict[str, dict[str, str]] = {
         r"\beta_1": "temperature of V: option `beta1`",
         r"\beta_2": "weight of the KL, which scales the log-ratio: option `beta2`",
     },
+    "M2PO": {
+        "M": "1 on the tokens that are kept",
+        r"\tau": "bound of the mean square",
+        "r": "ratio to μ, the policy that sampled",
+    },
+    "GPG": {r"\alpha": "all groups over informative groups", "B_0": "groups of equal scores"},
+    "OPO": {"w_i": "weight of a candidate in the baseline", "b": "baseline"},
+    "OTB": {
+        "W": "weight of a candidate up to token t",
+        "b_t": "baseline at position t",
+        "v": "index of the vocabulary",
+    },
+    "LitePPO": {r"\sigma_{batch}": "sigma over all scores of the batch"},
+    "FIPO": {
+        "F": "how the log-probs from a token on have changed",
+        "k": "index of the tokens from t on",
+        r"\epsilon": "",
+        "h": "half-life in tokens",
+        "M": "1 on tokens whose ratio is not extreme",
+        r"\epsilon_f": "bounds of the influence: low and high, below and above 1",
+    },
+    "ClipCov": {
+        "I": "the tokens that are left out",
+        "c": "a token's contribution to the covariance",
+    },
+    "KLCov": {
+        "I": "the tokens that are penalised",
+        "c": "a token's contribution to the covariance",
+        r"\lambda": "weight of the penalty",
+    },
+    "GVPO": {
+        r"\beta": "weight of the log-ratios",
+        "x_i": "log-ratio of a candidate to the rollout policy",
+    },
+    "BOLT": {r"\beta": "temperature of the scores", "w_i": "weight of a candidate"},
+    "DPO": {
+        r"\beta": "scale of the margin",
+        "x_i": "log-ratio of a candidate to the reference",
+        r"\sigma": "logistic",
+    },
+    "IPO": {
+        r"\tau": "half the inverse of the margin that is aimed at",
+        "x_i": "log-ratio of a candidate to the reference",
+    },
+    "KTO": {
+        r"\beta": "scale of the log-ratio",
+        r"\lambda_i": "weight of a desirable or an undesirable candidate",
+        "x_i": "log-ratio of a candidate to the reference",
+        "z": "reference point: the mean log-ratio, at least 0",
+        r"\sigma": "logistic",
+    },
 }
 """What a class means by a symbol, where that differs or is its own; an empty meaning hides the general one."""
 
@@ -156,7 +207,7 @@ INDICES = "ijtbnmyled"
 """Letters that count, and those of powers and derivatives."""
 LAYOUT = re.compile(
     "[lc]?dots|[bB]igg?|[lg]eq?|[lr]floor|left|right|q?quad|frac|sum|prod|log|exp|min|max|arg|partial|propto"
-    "|approx|mid|in|ne|pm|cdot|times|overline|hat|bar|tilde|infty"
+    "|approx|mid|in|notin|ne|pm|cdot|times|overline|hat|bar|tilde|infty"
 )
 """TeX commands that stand for no symbol."""
 

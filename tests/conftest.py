@@ -3,6 +3,9 @@
 import os
 import signal
 
+# One browser for all tests of a process: playwright allows no second one beside it.
+from support.browser import browser, tab  # noqa: F401 - fixtures
+
 # Read when the libraries are first imported, by whichever test. Without the first, a name of the hub is asked for
 # over a closed network for ten minutes.
 os.environ.setdefault("HF_HUB_OFFLINE", "1")

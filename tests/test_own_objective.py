@@ -12,10 +12,11 @@ from support import ROOT
 from tpo import user_code
 from tpo.cli import parser
 from tpo.cli.completion import script
-from tpo.lab.studies.method_specs import bandit_row, label, sequence_row
+from tpo.lab.studies.method_specs import bandit_row, sequence_row
 from tpo.llm.comparison.method import method
 from tpo.llm.objective_options import build_objective
 from tpo.objectives import base
+from tpo.objectives.base import label
 
 FILE = ROOT / "examples/own_objective.py"
 SPEC = f"{FILE}:SquaredFit"

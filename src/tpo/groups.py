@@ -122,7 +122,7 @@ def moments(xp: Namespace, x: Array, mask: Array | None) -> tuple[Array, Array]:
     return mean, xp.sqrt(xp.sum(centred * centred, axis=-1, keepdims=True) / n)
 
 
-_AXES = {"valid": 2, "scored": 2, "baseline": 1, "tasks": 1}
+_AXES = {"valid": 2, "scored": 2, "baseline": 1, "tasks": 1, "progress": 1}
 """How many leading axes of [B, K, T] a field has, if not all three."""
 
 _EXACT = ("mask", "valid", "scored", "tasks")
@@ -135,6 +135,7 @@ TOKENS = (
 _ADVICE = {
     "scores": checks.SCORER,
     "baseline": "give every context a finite number",
+    "progress": "give every context the share of training that is done",
 }
 """What to do about NaN or infinity in a field; for all other fields, TOKENS."""
 
@@ -167,10 +168,14 @@ class Groups:
     """[B, K, T] as the sampling engine reported them; needed by `tis` and `icepop`."""
     values: Array | None = None
     """[B, K, T] a critic's value of the state before each token."""
+    sum_pi_squared: Array | None = None
+    """[B, K, T] Σ_v pi_v² over the vocabulary v, where each token was sampled (`otb`, `opo`)."""
     baseline: Array | None = None
     """[B] a score to subtract, such as the greedy decode's (`remax`) or the expected score."""
     tasks: Array | None = None
     """[B] integer task of each context (`mt_grpo`)."""
+    progress: Array | None = None
+    """[B] from 0 to 1, the share of training that is done: for options that are annealed (`tpo:eta_final`)."""
 
     def __post_init__(self) -> None:
         given = {name: x for name, x in vars(self).items() if x is not None}
@@ -229,6 +234,7 @@ class Groups:
             "log_probs_ref",
             "log_probs_rollout",
             "values",
+            "sum_pi_squared",
         ):
             if getattr(self, name) is not None:
                 self._set(**{name: xp.where(tokens, getattr(self, name), 0.0)})

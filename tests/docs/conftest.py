@@ -1,11 +1,10 @@
-"""The built documentation, and a browser to read it in."""
+"""The built documentation."""
 
 from pathlib import Path
 
 import pytest
 
 from support import ROOT
-from support.browser import browser, tab  # noqa: F401 - fixtures
 
 
 def sources() -> list[Path]:

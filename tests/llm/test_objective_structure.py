@@ -5,7 +5,7 @@ import pytest
 pytest.importorskip("trl")
 
 import tpo
-from tpo.llm.objective_structure import fits_micro_batch, needs_whole_groups
+from tpo.llm.objective_structure import fits_micro_batch, needs_whole_groups, reduction
 
 
 def test_which_objectives_look_at_other_candidates() -> None:
@@ -39,3 +39,15 @@ def test_a_correction_that_removes_candidates_needs_whole_groups() -> None:
     assert needs_whole_groups(tpo.objective("grpo", correct="icepop_sequence"), False)
     assert not needs_whole_groups(tpo.objective("grpo", correct="icepop"), False)
     assert not needs_whole_groups(tpo.objective("grpo", correct="tis"), False)
+
+
+@pytest.mark.parametrize("name", ["m2po", "clip_cov", "kl_cov", "kto"])
+@pytest.mark.parametrize("updated", [False, True])
+def test_what_compares_the_tokens_of_a_batch_never_fits_a_micro_batch(
+    name: str, updated: bool
+) -> None:
+    """A trial on a few small groups may select nothing, and then shows no dependence."""
+    objective = tpo.objective(name)
+    assert needs_whole_groups(objective, updated)
+    assert not fits_micro_batch(objective, updated, whole_groups=True)
+    assert (reduction(objective, updated) is None) == (name != "kto")

@@ -26,7 +26,8 @@ def kl(q: np.ndarray, p: np.ndarray) -> np.ndarray:
     [
         {"scale": "one"}, {"scale": "mean"}, {"scale": "batch_sigma"}, {"scale": "each_reward"}, {"kl_budget": 0.05},
         {"weight": "gate", "score": "ratio"}, {"kl_budget": 0.2, "ties": "pooled", "weight": "gate", "scale": "one"},
-        {"task_logits": (0.5,)}, {"task_logits": (0.5,), "weight": "accuracy", "anchor": False, "kl_budget": 0.1},
+        {"task_logits": (0.5,)},
+        {"task_logits": (0.5,), "weight": "accuracy", "anchor": False, "score": "ratio", "kl_budget": 0.1},
     ],
     ids=str,
 )  # fmt: skip
@@ -130,3 +131,33 @@ def test_tasks_share_the_loss() -> None:
         size = 0.8807970780 - 0.5
         wanted = np.array([1 / 8, 1 / 8, 3 / 4, 0]) * size
         np.testing.assert_allclose(c[:, 1, 0], wanted, atol=1e-9, err_msg=library)
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_eta_is_annealed_by_the_share_of_training_that_is_done(library: str) -> None:
+    # eta from 2 to 1/2 in geometric steps: 2, 1 half-way, 1/2. Scores (1, 0): u = ±1, q_0 = σ(2/eta) = σ(1), σ(2), σ(4).
+    fields = {
+        "log_probs_old": np.full((3, 2, 1), -1.0),
+        "scores": np.array([[1.0, 0.0]] * 3),
+        "progress": np.array([0.0, 0.5, 1.0]),
+    }
+    objective = tpo.objective("tpo", eta=2.0, eta_final=0.5)
+    _, c, _ = run(library, objective, fields, fields["log_probs_old"])
+    q = 1 / (1 + np.exp(-np.array([1.0, 2.0, 4.0])))
+    np.testing.assert_allclose(c[:, 0, 0], (0.5 - q) / 3, atol=1e-12)
+
+
+def test_annealing_needs_to_know_the_progress_and_chooses_eta_alone() -> None:
+    group = tpo.Groups(log_probs_old=np.full((1, 2, 1), -1.0), scores=np.array([[1.0, 0.0]]))
+    with pytest.raises(ValueError, match="pass progress"):
+        tpo.objective("tpo", eta_final=0.5).prepare(group)
+    with pytest.raises(ValueError, match="both choose eta"):
+        tpo.objective("tpo", eta_final=0.5, kl_budget=0.1)
+
+
+def test_a_weight_needs_a_target_on_the_side_that_it_scales() -> None:
+    """From p_old = (.9, .05, .05) the target without the anchor lowers the success: a weight cannot turn that round."""
+    for weight in ("accuracy", "pass@4"):
+        with pytest.raises(ValueError, match="without the anchor"):
+            tpo.objective("tpo", anchor=False, weight=weight)
+        tpo.objective("tpo", anchor=False, weight=weight, score="ratio")

@@ -147,7 +147,7 @@ def test_fully_masked_group_adds_exactly_nothing(name: str) -> None:
         assert c[0].any() or name.startswith("gspo")
 
 
-LIKELIHOOD = ("mpo", "v_mpo", "reps", "awr", "ce")
+LIKELIHOOD = ("mpo", "v_mpo", "reps", "awr", "bolt", "ce")
 """These raise the likelihood of what was sampled, whatever the scores."""
 
 

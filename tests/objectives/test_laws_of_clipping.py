@@ -1,7 +1,5 @@
 """Laws of clip bounds and KL penalties for random batches; NumPy alone."""
 
-from dataclasses import fields
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -30,7 +28,7 @@ UNPENALISED = {"gdpo": {"beta": 0.0}, "mt_grpo": {"beta": 0.0}, "vapo": {"likeli
 PENALISED = {
     name: {"group_baseline": True} if name == "reinforce_pp" else {}
     for name in tpo.list_objectives()
-    if "beta" in {f.name for f in fields(entry(name).make)}
+    if entry(name).make.traits.kl
 }
 """The options with which beta multiplies a KL in the loss."""
 

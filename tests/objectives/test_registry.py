@@ -12,7 +12,7 @@ def test_names_kept_for_one_study_are_not_listed() -> None:
 
     assert tpo.objective("population", method="tpo").traits
     assert "population" not in tpo.list_objectives()
-    assert len(tpo.list_objectives()) == 48
+    assert len(tpo.list_objectives()) == 62
 
 
 def test_every_objective_has_a_display_name_of_its_own() -> None:

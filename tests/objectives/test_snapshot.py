@@ -21,6 +21,8 @@ NOT_ADVANTAGES = {
     "remax": "it needs the score of a greedy decode",
     "a2c": "it needs a critic",
     "vapo": "it needs a critic",
+    "otb": "its baseline is that of a position",
+    "clip_cov": "tokens are left out by their log-probs",
 }
 ADVANTAGES = [name for name in tpo.list_objectives() if name not in NOT_ADVANTAGES]
 
@@ -174,3 +176,23 @@ def test_mistakes_are_named(changed, says):
     given = {"scores": [1.0, 0.0], "group_ids": [0, 0], **changed}
     with pytest.raises(ValueError, match=says):
         tpo.snapshot_advantages(**given)
+
+
+@pytest.mark.parametrize("name", ["rloo", "reinforce_pp"])
+def test_a_kl_inside_the_reward_is_not_dropped_in_silence(name):
+    with pytest.raises(ValueError, match="inside the reward"):
+        tpo.snapshot_advantages(SCORES, IDS, tpo.objective(name, beta=0.1), LENGTHS)
+    without = tpo.snapshot_advantages(SCORES, IDS, tpo.objective(name, beta=0.0), LENGTHS)
+    np.testing.assert_array_equal(tpo.snapshot_advantages(SCORES, IDS, name, LENGTHS), without)
+
+
+def test_a_kl_in_the_loss_is_the_trainers():
+    tpo.snapshot_advantages(SCORES, IDS, tpo.objective("grpo", beta=0.1), LENGTHS)
+
+
+def test_the_advice_is_one_that_helps():
+    gated = tpo.objective("tpo", weight="gate", score="ratio")
+    with pytest.raises(ValueError, match="use its loss"):
+        tpo.snapshot_advantages(SCORES, IDS, gated)
+    with pytest.raises(ValueError, match="score='ratio'"):
+        tpo.snapshot_advantages(SCORES, IDS, tpo.objective("tpo", score="sum"))

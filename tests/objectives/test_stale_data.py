@@ -7,7 +7,7 @@ import pytest
 
 import tpo
 
-NAMES = ["dppo", "dppo_kl", "opsm", "topr", "opmd", "oapl", "vespo"]
+NAMES = ["dppo", "dppo_kl", "opsm", "topr", "opmd", "oapl", "vespo", "m2po"]
 
 
 def groups(old: list[list[float]], scores: list[float], **fields: list[list[float]]) -> tpo.Groups:
@@ -27,14 +27,17 @@ def coefficients(
 def test_the_origin_is_the_policy_that_sampled(name: str) -> None:
     """With the engine's log-probs the snapshot has no influence, whatever it is."""
     new, mu, scores = [[0.5], [0.3], [0.3]], [[0.35], [0.45], [0.2]], [1.0, 0.0, 0.4]
+    options = {"tau": 2.0} if name == "m2po" else {}  # by default it drops all of these
     far = groups([[0.9], [0.1], [0.6]], scores, log_probs_rollout=mu)
     at_mu = groups(mu, scores)
     np.testing.assert_allclose(
-        coefficients(name, far, new), coefficients(name, at_mu, new), rtol=1e-12
+        coefficients(name, far, new, **options),
+        coefficients(name, at_mu, new, **options),
+        rtol=1e-12,
     )
     assert not np.allclose(
-        coefficients(name, groups([[0.9], [0.1], [0.6]], scores), new),
-        coefficients(name, at_mu, new),
+        coefficients(name, groups([[0.9], [0.1], [0.6]], scores), new, **options),
+        coefficients(name, at_mu, new, **options),
     )
 
 
@@ -132,3 +135,10 @@ def test_oapls_value_lies_between_mean_and_best() -> None:
         c = coefficients("oapl", group, [[0.3], [0.3], [0.3]], beta1=beta1, beta2=1.0)
         # at x = 0: c = -2 (R - V)/K
         np.testing.assert_allclose(c[:, 0], [-2 / 3 * (r - value) for r in scores], atol=2e-3)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("correct", ["tis", "icepop"])
+def test_what_measures_from_the_sampler_is_not_corrected_again(name: str, correct: str) -> None:
+    with pytest.raises(ValueError, match="correct for it twice"):
+        tpo.objective(name, correct=correct)

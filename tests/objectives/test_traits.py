@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import fields, replace
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,13 @@ CHOICES: dict[str, tuple[Any, ...]] = {
 }
 SINGLE = {"pg_is": {"advantage": "score"}}
 """Options with which an objective for single samples, whose default compares a group, does without one."""
+
+SELECTING = {
+    "m2po": {"tau": 0.005},
+    "clip_cov": {"low": 0.0, "share": 0.3},
+    "kl_cov": {"share": 0.3},
+}
+"""Options with which something is selected among the twelve tokens of `batch`."""
 
 
 def batch() -> tuple[dict[str, np.ndarray], np.ndarray]:
@@ -47,6 +55,8 @@ def settings(name: str, **fixed: Any) -> Iterator[tpo.Objective]:
     known = {f.name: getattr(make(), f.name) for f in fields(make)}
     default = replace(make(), **{key: value for key, value in fixed.items() if key in known})
     yield default
+    if name in SELECTING:
+        yield replace(default, **SELECTING[name])
     for key, value in known.items():
         others = (not value,) if isinstance(value, bool) else CHOICES.get(key, ())
         for other in others:
@@ -97,13 +107,29 @@ def reads_tokens(objective: tpo.Objective) -> bool:
     return not np.allclose(found, moved) or not np.allclose(found[..., 0], found[..., 1])
 
 
-def reads_other_candidates(objective: tpo.Objective) -> bool:
-    """Whether a candidate's coefficients change with the current log-probs of another one of its group."""
+def reads_others(objective: tpo.Objective, same_group: bool) -> bool:
+    """Whether coefficients change with the current log-probs of another candidate, of the same group or another."""
     given, new = batch()
-    moved = new.copy()
-    moved[0, 1] += 0.5
-    found, there = (coefficients(objective, given, x)[0, [0, 2]] for x in (new, moved))
-    return not np.allclose(found, there)
+    rng = np.random.default_rng(2)
+    for scale, observed, k in product((0.05, 0.1, 0.2, 0.5, 3.0), (0, 1), (0, 1, 2)):
+        moved = new.copy()
+        moved[observed if same_group else 1 - observed, k] += scale * rng.normal(size=2)
+        others = [i for i in range(3) if i != k or not same_group]
+        found, there = (coefficients(objective, given, x)[observed, others] for x in (new, moved))
+        if not np.allclose(found, there):
+            return True
+    return False
+
+
+def has_own_kl(name: str) -> bool:
+    """Whether a reference matters with the option beta, and not without it."""
+    try:
+        without = list(settings(name, beta=0.0))
+    except ValueError:  # beta is something else, such as DPO's, and must be positive
+        return False
+    if any(reads(one, "log_probs_ref") for one in without):
+        return False
+    return any(reads(one, "log_probs_ref") for one in settings(name, beta=0.5))
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -114,10 +140,9 @@ def test_what_an_objective_declares_is_what_it_reads(name: str) -> None:
     found["reference"] = any(reads(one, "log_probs_ref") for one in settings(name))
     found["behaviour"] = any(reads(one, "log_probs_rollout") for one in settings(name))
     found["tokens"] = any(map(reads_tokens, [*settings(name), *settings(name, beta=0.5)]))
-    found["whole_groups"] = any(map(reads_other_candidates, settings(name)))
-    found["kl"] = any(reads(one, "log_probs_ref") for one in settings(name, beta=0.5)) and not any(
-        reads(one, "log_probs_ref") for one in settings(name, beta=0.0)
-    )
+    found["whole_groups"] = any(reads_others(one, same_group=True) for one in settings(name))
+    found["whole_batch"] = any(reads_others(one, same_group=False) for one in settings(name))
+    found["kl"] = has_own_kl(name)
     assert found == {key: getattr(make.traits, key) for key in found}
 
 

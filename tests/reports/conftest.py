@@ -1,4 +1,3 @@
-"""Stores to report, and a browser to read reports in."""
+"""Stores to report."""
 
-from support.browser import browser, tab  # noqa: F401 - fixtures
 from support.stores import kept, store, store_dir  # noqa: F401 - fixtures

@@ -31,6 +31,8 @@ _REDUCTION_TRIAL_SHAPE = (6, 4, 5)
 
 def fits_micro_batch(objective: Objective, updated: bool, whole_groups: bool) -> bool:
     """Whether the coefficients of a micro-batch follow from the log-probs of its own rows alone."""
+    if objective.traits.whole_batch:
+        return False
     if whole_groups:
         return not _depends(objective, updated, first_other=_GROUP_TRIAL_SHAPE[1])
     return not needs_whole_groups(objective, updated)
@@ -43,7 +45,7 @@ def needs_whole_groups(objective: Objective, updated: bool) -> bool:
     together. A ratio score needs no whole groups there: all log-ratios are 0 whatever the log-probs. After an
     update it does. A correction that removes candidates needs whole groups, however rare that is.
     """
-    if getattr(objective, "drops_candidates", False):
+    if getattr(objective, "drops_candidates", False) or objective.traits.whole_batch:
         return True
     return _depends(objective, updated, first_other=1)
 
@@ -90,8 +92,11 @@ def reduction(objective: Objective, updated: bool) -> Reduction | None:
     """The reduction of an objective, or None where it needs every token.
 
     Found by trial on small random groups. At the rollout snapshot (`updated=False`) the policy is the snapshot;
-    afterwards the two differ.
+    afterwards the two differ. An objective that compares the tokens of a batch needs every one: in a few small
+    groups it may select none, so a trial does not show it.
     """
+    if objective.traits.whole_batch and objective.traits.tokens:
+        return None
     trials = [
         _Trial(generator, normal, updated)
         for generator, normal in random_draws(_REDUCTION_TRIAL_SHAPE)
@@ -165,7 +170,10 @@ def scores_for(objective: Objective, scores: Tensor) -> Tensor:
 def extra_fields(objective: Objective, old: Tensor) -> dict[str, Tensor]:
     """Further fields of `Groups` that the objective needs."""
     known = {"baseline": old.new_full(old.shape[:1], 0.25), "log_probs_rollout": 1.1 * old}
-    return {name: known[name] for name in objective.needs}
+    found = {name: known[name] for name in objective.needs}
+    if objective.uses_progress:
+        found["progress"] = old.new_full(old.shape[:1], 0.5)
+    return found
 
 
 def coefficients(objective: Objective, group: tpo.Groups, log_probs: Tensor) -> Tensor:

@@ -1,22 +1,25 @@
 """The objectives and the names they are registered under; one `register` call for each name."""
 
 from tpo.objectives.base import Objective, Traits, entry, list_objectives, objective, register
-from tpo.objectives.baselines import optimal_baseline
+from tpo.objectives.baselines import OPO, OTB, optimal_baseline
 from tpo.objectives.ce import CrossEntropy
 from tpo.objectives.corrections import icepop, tis
+from tpo.objectives.covariance import ClipCov, KLCov
 from tpo.objectives.critics import explained_variance, value_loss
 from tpo.objectives.dg import DG
-from tpo.objectives.group_pg import GroupPG, MaxRL
-from tpo.objectives.grpo import DAPO, GRPO, DrGRPO
+from tpo.objectives.fipo import FIPO
+from tpo.objectives.group_pg import GPG, GroupPG, MaxRL, PassK
+from tpo.objectives.grpo import DAPO, GRPO, DrGRPO, LitePPO
 from tpo.objectives.gspo import GMPO, GSPO, LUSPO, GSPOToken
 from tpo.objectives.kl import k1, k2, k3
-from tpo.objectives.likelihood import AWR, PMPO, REBEL
+from tpo.objectives.likelihood import AWR, BOLT, GVPO, PMPO, REBEL
 from tpo.objectives.lpo import LPO
 from tpo.objectives.mpo import MPO, REPS, VMPO
 from tpo.objectives.multi import GDPO, MTGRPO, task_logits_after
 from tpo.objectives.off_policy import OAPL, OPMD, TOPR
 from tpo.objectives.overlong import overlong_penalty
 from tpo.objectives.ppo import MDPO, PPO, ImportanceWeighted, TRPOPenalty
+from tpo.objectives.preferences import DPO, IPO, KTO
 from tpo.objectives.real import REAL
 from tpo.objectives.reinforce import A2C, RLOO, Reinforce, ReMax
 from tpo.objectives.reinforce_pp import ReinforcePP
@@ -32,7 +35,7 @@ from tpo.objectives.snapshot import snapshot_advantages
 from tpo.objectives.soft_clip import CISPO, SAPO, VESPO
 from tpo.objectives.target_matching import coefficients, loss, target
 from tpo.objectives.tpo import TPO
-from tpo.objectives.trust_masks import DPPO, OPSM
+from tpo.objectives.trust_masks import DPPO, M2PO, OPSM
 from tpo.objectives.vapo import VAPO
 
 register("tpo", TPO, label="TPO")
@@ -120,6 +123,20 @@ register("opsm", OPSM, label="OPSM")
 register("topr", TOPR, label="TOPR")
 register("opmd", OPMD, label="OPMD")
 register("oapl", OAPL, label="OAPL")
+register("m2po", M2PO, label="M2PO")
+register("gpg", GPG, label="GPG")
+register("grpo_passk", PassK, label="Pass@k")
+register("opo", OPO, label="OPO")
+register("otb", OTB, label="OTB")
+register("lite_ppo", LitePPO, label="Lite PPO")
+register("fipo", FIPO, label="FIPO")
+register("clip_cov", ClipCov, label="Clip-Cov")
+register("kl_cov", KLCov, label="KL-Cov")
+register("gvpo", GVPO, label="GVPO")
+register("bolt", BOLT, label="BOLT")
+register("dpo", DPO, label="DPO")
+register("ipo", IPO, label="IPO")
+register("kto", KTO, label="KTO")
 
 __all__ = [
     "Objective",

@@ -19,9 +19,13 @@ from tpo.options import (
     Kind,
     check,
     kinds,
+    number,
     one_of,
     option,
 )
+
+ABOVE_ONE = number("a number above 1", lambda v: v > 1)
+NONE_OR_ABOVE_ONE = number("0 or a number above 1", lambda v: v == 0 or v > 1)
 
 
 def positive(default: float) -> float:
@@ -42,6 +46,16 @@ def fraction(default: float) -> float:
 def inside_unit(default: float) -> float:
     """An option strictly between 0 and 1."""
     return cast(float, option(default, INSIDE_UNIT))
+
+
+def above_one(default: float) -> float:
+    """An option that is a finite number above 1."""
+    return cast(float, option(default, ABOVE_ONE))
+
+
+def none_or_above_one(default: float) -> float:
+    """An option that is a finite number above 1, or 0 for none."""
+    return cast(float, option(default, NONE_OR_ABOVE_ONE))
 
 
 def choice(default: str, *names: str, formerly: Mapping[str, str] | None = None) -> str:
@@ -75,6 +89,8 @@ class Traits(NamedTuple):
     """Needs every token's log-prob: tokens of a candidate have coefficients of their own."""
     whole_groups: bool = False
     """After an update a candidate's coefficients depend on the log-probs of others in its group."""
+    whole_batch: bool = False
+    """A candidate's coefficients depend on the current log-probs of other groups of the batch too."""
     behaviour: bool = False
     """Uses `log_probs_rollout` where the groups have it."""
     kl: bool = False
@@ -106,6 +122,11 @@ class Objective:
     def uses_values(self) -> bool:
         """Whether it needs a critic's `values`, always or with these options."""
         return "values" in self.needs or getattr(self, "advantage", None) == "gae"
+
+    @property
+    def uses_progress(self) -> bool:
+        """Whether these options are annealed, so that groups need `progress`."""
+        return bool(getattr(self, "eta_final", 0.0))
 
     def prepare(self, groups: Groups) -> Any:
         """Everything that is fixed over the epochs of one rollout batch; a NamedTuple, so a JAX pytree."""

@@ -41,6 +41,16 @@ class Correction(Objective):
         super().__post_init__()
         if not isinstance(self.inner, Objective):
             raise TypeError(f"inner is a {type(self.inner).__name__}, expected a tpo.Objective")
+        if uncorrected(self.inner).traits.behaviour:
+            raise ValueError(
+                f"{type(uncorrected(self.inner)).__name__} measures from the policy that sampled, so that "
+                f"{type(self).__name__} would correct for it twice: leave the correction out"
+            )
+
+    @property
+    def uses_progress(self) -> bool:
+        """Whether the inner objective's options are annealed."""
+        return self.inner.uses_progress
 
     @property
     def traits(self) -> Any:  # type: ignore[override]

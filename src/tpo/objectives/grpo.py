@@ -1,4 +1,4 @@
-"""Group relative policy optimization (GRPO) and two close variants: Dr. GRPO and DAPO."""
+"""Group relative policy optimization (GRPO) and close variants: Dr. GRPO, DAPO, Lite PPO."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from functools import partial
 from typing import ClassVar
 
 from tpo.objectives.advantages import centred, standardized
-from tpo.objectives.base import Traits, choice, flag, inside_unit, nonnegative
+from tpo.objectives.base import Traits, choice, flag, inside_unit, none_or_above_one, nonnegative
 from tpo.objectives.parts import KL, Mean, Parts, WithKL, clip
+from tpo.objectives.score_scales import scaled_scores
 
 
 @dataclass(frozen=True)
@@ -24,6 +25,7 @@ class GRPO(WithKL):
     `kl_correction` it is r·k3, whose gradient is unbiased in epochs after the first (TRL's default).
     `sigma_floor` is the smallest sigma that scores are divided by.
     `drop_constant` excludes zero-variance groups from the loss and from the mean (`grpo_masked`).
+    `dual_clip` is an upper bound of r where u < 0 (as in `ppo`).
 
     Edge cases: a zero-variance group has u = 0; its KL remains, unless the group is dropped.
 
@@ -39,13 +41,14 @@ class GRPO(WithKL):
     granularity: str = choice("token", "token", "sequence")
     drop_constant: bool = flag(False)
     sigma_floor: float = nonnegative(0.0)
+    dual_clip: float = none_or_above_one(0.0)
 
     def parts(self) -> Parts:
         over = "sequence" if self.granularity == "token" else "group"
         return Parts(
             advantage=partial(standardized, sigma_floor=self.sigma_floor),
             ratio=self.granularity,
-            surrogate=clip(self.clip, self.clip),
+            surrogate=clip(self.clip, self.clip, self.dual_clip),
             kl=KL(self.beta, self.kl_correction),
             weights=Mean(over, drop=self.drop_constant),
         )
@@ -112,4 +115,34 @@ class DAPO(WithKL):
             surrogate=clip(self.clip_low, self.clip_high),
             kl=KL(self.beta, self.kl_correction),
             weights=Mean("token", drop=True),
+        )
+
+
+@dataclass(frozen=True)
+class LitePPO(WithKL):
+    r"""Centre scores within the group, divide by the batch's sigma, take the mean over tokens. No more tricks.
+
+    .. math:: L = -\frac{1}{\sum|o|}\sum_i\sum_t \min(r_{it} A_i, \mathrm{clip}(r_{it}, 1\pm\epsilon)A_i),
+              \qquad A_i = \frac{R_i - \bar R}{\sigma_{batch}}
+
+    Shapes: A [B, K]; :math:`\sigma_{batch}` is that of all scores of the batch.
+
+    Edge cases: a group of nearly equal scores has small advantages, where GRPO's are as large as any.
+
+    Source: Liu et al., "Tricks or traps?", arXiv 2508.08221.
+
+    Deviates: nothing.
+    """
+
+    traits: ClassVar[Traits] = Traits("ratio", tokens=True, kl=True)
+
+    clip: float = inside_unit(0.2)
+
+    def parts(self) -> Parts:
+        return Parts(
+            advantage=lambda groups: scaled_scores(groups, "batch_sigma", 0.0),
+            ratio="token",
+            surrogate=clip(self.clip, self.clip),
+            kl=KL(self.beta, self.kl_correction),
+            weights=Mean("token"),
         )

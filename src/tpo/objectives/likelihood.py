@@ -1,4 +1,4 @@
-"""Weighted log-likelihood (AWR, PMPO), and regression of log-ratios on score differences (REBEL)."""
+"""Weighted log-likelihood (AWR, PMPO, BOLT), and log-ratios regressed on score differences (REBEL, GVPO)."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from tpo.objectives.aggregation import candidate_weights, sizes
 from tpo.objectives.base import Objective, Traits, fraction, nonnegative, positive
 from tpo.objectives.parts import KL, LIKELIHOOD, Composed, Mean, Parts, WithKL, prepare_policy
 from tpo.objectives.ratio import SEQUENCE, PreparedPolicy
+from tpo.objectives.target_matching import probabilities
 
 LEVEL = 1e-5
 """A z-score within ±LEVEL is rounding: the candidate has its group's mean score."""
@@ -92,7 +93,71 @@ def _share(xp: Namespace, members: Array) -> Array:
 
 
 @dataclass(frozen=True)
-class REBEL(Objective):
+class BOLT(Composed):
+    r"""Likelihood of the reference's samples, weighted as in the optimum of KL-regularised RL.
+
+    .. math:: L = -\frac{1}{B}\sum_b\sum_i w_i \sum_t\log\pi_{it}, \qquad
+              w_i = \frac{e^{R_i/\beta}}{\sum_j e^{R_j/\beta}}
+
+    Shapes: w [B, K]. β is `temperature`.
+
+    Edge cases: the candidates should be samples of one reference policy. The fit then is π_ref·exp(R/β),
+    whatever the number of epochs. A group of equal scores is raised as it is: there is no baseline.
+
+    Source: Boltzmann-targeted fine-tuning, arXiv 2605.02469.
+
+    Deviates: the normaliser is estimated from the group. β = 1 is ours.
+    """
+
+    traits: ClassVar[Traits] = Traits("target")
+
+    temperature: float = positive(1.0)
+
+    def parts(self) -> Parts:
+        return Parts(advantage=self._weight, surrogate=LIKELIHOOD, weights=Mean("group"))
+
+    def _weight(self, groups: Groups) -> Array:
+        return probabilities(groups.xp, groups.total / self.temperature, groups.counted)
+
+
+class CentredResidual(Objective):
+    """A squared residual e - mean(e) within the group, e = log-ratio/eta - R, in closed form."""
+
+    prepared_type: ClassVar[type] = PreparedPolicy
+    factor: ClassVar[float]
+    """times 1/(K - 1), the weight of a square"""
+
+    @property
+    def nats_per_score(self) -> float:
+        """In subclasses: eta, the log-ratio that a score of 1 asks for."""
+        raise NotImplementedError
+
+    def _prepare(self, groups: Groups) -> Any:
+        n = sizes(groups)
+        weights = candidate_weights(groups, "group") * self.factor / (n - 1.0 + (n == 1.0))
+        weights = weights + groups.xp.zeros_like(groups.log_probs_old[..., :1])
+        return prepare_policy(groups, groups.total, weights)
+
+    def _residual(self, xp: Namespace, log_probs: Array, prepared: PreparedPolicy) -> Array:
+        """[B, K, 1] e - mean(e) within the group."""
+        log_probs = masked(xp, log_probs, prepared.tokens)
+        delta = SEQUENCE.log(xp, log_probs, prepared.log_probs_old, prepared)
+        present = xp.cast(prepared.weights > 0, delta)
+        e = (delta / self.nats_per_score - prepared.advantages) * present
+        n = xp.clip(xp.sum(present, axis=1, keepdims=True), 1.0, None)
+        return (e - xp.sum(e, axis=1, keepdims=True) / n) * present
+
+    def _loss(self, xp: Namespace, log_probs: Array, prepared: Any) -> Array:
+        e = self._residual(xp, log_probs, prepared)
+        return xp.sum(prepared.weights * e * e)
+
+    def _coefficients(self, xp: Namespace, log_probs: Array, prepared: Any) -> Array:
+        c = 2 / self.nats_per_score * prepared.weights * self._residual(xp, log_probs, prepared)
+        return SEQUENCE.to_tokens(xp, c, log_probs, prepared)
+
+
+@dataclass(frozen=True)
+class REBEL(CentredResidual):
     r"""Regress differences of log-ratios on differences of scores, over all pairs of a group.
 
     .. math:: L = \frac1B\sum_b \mathrm{mean}_{i<j}
@@ -110,29 +175,36 @@ class REBEL(Objective):
     """
 
     traits: ClassVar[Traits] = Traits("target", whole_groups=True)
-    prepared_type: ClassVar[type] = PreparedPolicy
+    factor: ClassVar[float] = 2.0
 
     eta: float = positive(1.0)
 
-    def _prepare(self, groups: Groups) -> Any:
-        n = sizes(groups)
-        weights = candidate_weights(groups, "group") * 2.0 / (n - 1.0 + (n == 1.0))
-        weights = weights + groups.xp.zeros_like(groups.log_probs_old[..., :1])
-        return prepare_policy(groups, groups.total, weights)
+    @property
+    def nats_per_score(self) -> float:
+        return self.eta
 
-    def _residual(self, xp: Namespace, log_probs: Array, prepared: PreparedPolicy) -> Array:
-        """[B, K, 1] e - mean(e) within the group."""
-        log_probs = masked(xp, log_probs, prepared.tokens)
-        delta = SEQUENCE.log(xp, log_probs, prepared.log_probs_old, prepared)
-        present = xp.cast(prepared.weights > 0, delta)
-        e = (delta / self.eta - prepared.advantages) * present
-        n = xp.clip(xp.sum(present, axis=1, keepdims=True), 1.0, None)
-        return (e - xp.sum(e, axis=1, keepdims=True) / n) * present
 
-    def _loss(self, xp: Namespace, log_probs: Array, prepared: Any) -> Array:
-        e = self._residual(xp, log_probs, prepared)
-        return xp.sum(prepared.weights * e * e)
+@dataclass(frozen=True)
+class GVPO(CentredResidual):
+    r"""Regress centred log-ratios on centred scores: the variance of what is left is the loss.
 
-    def _coefficients(self, xp: Namespace, log_probs: Array, prepared: Any) -> Array:
-        c = 2 / self.eta * prepared.weights * self._residual(xp, log_probs, prepared)
-        return SEQUENCE.to_tokens(xp, c, log_probs, prepared)
+    .. math:: L = \frac1B\sum_b \frac{1}{2(K-1)}\sum_i
+              \big[\beta(x_i - \bar x) - (R_i - \bar R)\big]^2, \qquad x_i = \log\frac{\pi(o_i)}{\pi_{old}(o_i)}
+
+    Shapes: x [B, K] sums token log-ratios; bars are means over the group.
+
+    Edge cases: it is REBEL over all pairs with :math:`\eta = 1/\beta`, times 1/4. K = 1 has a loss of 0.
+
+    Source: group variance policy optimization, arXiv 2504.19599.
+
+    Deviates: β = .1 is ours.
+    """
+
+    traits: ClassVar[Traits] = Traits("target", whole_groups=True)
+    factor: ClassVar[float] = 0.5
+
+    beta: float = positive(0.1)
+
+    @property
+    def nats_per_score(self) -> float:
+        return 1 / self.beta

@@ -36,8 +36,9 @@ class Parts(NamedTuple):
     kl: KL = KL()
     snapshot: Callable[[Groups], Groups] | None = None
     """makes the groups whose `log_probs_old` ratios are taken to; None: the groups themselves"""
-    trusted: Callable[[Namespace, Array, PreparedPolicy], Array] | None = None
-    """[B, K, T] or [B, K, 1] bool of the current log-probs: where the advantage counts; None: everywhere"""
+    gate: Callable[[Namespace, Array, PreparedPolicy], Array] | None = None
+    """[B, K, T] or [B, K, 1] of the current log-probs: whether, or by how much, the advantage counts; it has no
+    gradient. None: everywhere"""
 
     @property
     def measure(self) -> Ratio:
@@ -109,12 +110,12 @@ class Composed(Objective):
 def _ratio_and_advantages(
     xp: Namespace, parts: Parts, log_probs: Array, prepared: PreparedPolicy
 ) -> tuple[Array, Array]:
-    """The logarithm of the ratio, and the advantages, 0 where they are not trusted."""
+    """The logarithm of the ratio, and the advantages times their gate."""
     x = parts.measure.log(xp, log_probs, prepared.log_probs_old, prepared)
-    if parts.trusted is None:
+    if parts.gate is None:
         return x, prepared.advantages
-    kept = parts.trusted(xp, log_probs, prepared)
-    return x, xp.where(kept, prepared.advantages, 0.0)
+    gate = parts.gate(xp, xp.stop_gradient(log_probs), prepared)
+    return x, prepared.advantages * xp.cast(gate, log_probs)
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,15 @@ from typing import ClassVar
 from tpo.arrays import Array, Namespace
 from tpo.objectives.advantages import ADVANTAGES, PER_CANDIDATE
 from tpo.objectives.aggregation import TOKEN_WEIGHTS
-from tpo.objectives.base import Traits, choice, flag, inside_unit, nonnegative, positive
+from tpo.objectives.base import (
+    Traits,
+    choice,
+    flag,
+    inside_unit,
+    none_or_above_one,
+    nonnegative,
+    positive,
+)
 from tpo.objectives.kl_in_reward import less_kl
 from tpo.objectives.parts import KL, Mean, Parts, Surrogate, WithKL, clip
 from tpo.objectives.surrogates import IMPORTANCE
@@ -25,8 +33,9 @@ class PPO(WithKL):
     `reinforce` (`position` by default, `gae` with a critic's `groups.values`). With `gae` the lab trains a
     critic on λ-returns, V plus the same Â; our trainers on TRL and verl have none. With `kl_in_reward` the KL
     of strength β is inside the reward, -β·log(pi_old/pi_ref) for each token as in RLHF, and not in the loss.
+    With `dual_clip` (such as 3, arXiv 1912.09729) the loss is at most -`dual_clip`·A where A < 0.
 
-    Edge cases: the gradient is 0 iff A > 0 and r > 1 + ε, or A < 0 and r < 1 - ε.
+    Edge cases: the gradient is 0 iff A > 0 and r > 1 + ε, or A < 0 and r < 1 - ε or above `dual_clip`.
 
     Source: Schulman et al., arXiv 1707.06347; the critic-free form of arXiv 2604.06159.
 
@@ -39,12 +48,13 @@ class PPO(WithKL):
     advantage: str = choice("position", *ADVANTAGES)
     over: str = choice("candidate", *TOKEN_WEIGHTS)
     kl_in_reward: bool = flag(False)
+    dual_clip: float = none_or_above_one(0.0)
 
     def parts(self) -> Parts:
         return Parts(
             advantage=less_kl(self.advantage, self.beta if self.kl_in_reward else 0.0),
             ratio="token",
-            surrogate=clip(self.clip, self.clip),
+            surrogate=clip(self.clip, self.clip, self.dual_clip),
             kl=KL() if self.kl_in_reward else KL(self.beta, self.kl_correction),
             weights=Mean(self.over),
         )

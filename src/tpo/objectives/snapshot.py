@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -17,6 +17,7 @@ import numpy as np
 from tpo.arrays import Array, namespace
 from tpo.groups import Groups
 from tpo.objectives.base import Objective, entry, objective
+from tpo.objectives.parts import Composed
 
 REDUCTIONS = {
     "group-sum-token-sum": "sum over a group's rows and their tokens, mean over groups",
@@ -45,7 +46,8 @@ def snapshot_advantages(
 
     scores: [N], or [N, R] for R rewards; lists, NumPy, JAX or torch. The result is of that kind.
     group_ids: [N] the prompt of each row, any values. Rows may be in any order and groups of any size.
-    objective: a name or a value. By name, the `tpo` family compares candidates by ratio, not by sum.
+    objective: a name or a value. By name, the `tpo` family compares candidates by ratio, not by sum, and a KL
+    inside the reward (`reinforce_pp`) is left out.
     lengths: [N] tokens of each row. Needed where the objective and the reduction treat lengths differently.
     reduction: what the trainer does with -advantage·log-prob (or ·ratio), a key of `REDUCTIONS`. By default
     it sums over a group; with `seq-mean-token-sum` the same gradient needs TPO's :math:`K q_i - 1`.
@@ -59,6 +61,8 @@ def snapshot_advantages(
     rows = _rows(scores, group_ids, lengths)
     chosen = _value(objective)
     convert = _converter(chosen, scores)
+    if isinstance(objective, str) and _has_kl_in_reward(chosen, convert):
+        chosen = replace(chosen, beta=0.0)  # type: ignore[call-arg]
     _refuse_unless_advantage(chosen, reduction, lengths is None, convert)
     return _like(scores, _advantages(chosen, rows, reduction, convert))
 
@@ -95,14 +99,17 @@ def _shape(rows: _Rows) -> tuple[int, int]:
     return int(rows.group.max()) + 1, int(rows.place.max()) + 1
 
 
-def _coefficients(chosen: Objective, rows: _Rows, old: np.ndarray, convert: Convert) -> np.ndarray:
-    """[B, K, T] the objective's coefficients at the snapshot `old`."""
+def _coefficients(
+    chosen: Objective, rows: _Rows, old: np.ndarray, convert: Convert, ref: np.ndarray | None = None
+) -> np.ndarray:
+    """[B, K, T] the objective's coefficients at the snapshot `old`, with a reference where one is given."""
     at = (rows.group, rows.place)
     scores = np.zeros((*_shape(rows), *rows.scores.shape[1:]))
     scores[at] = rows.scores
     tokens = np.zeros(old.shape, dtype=bool)
     tokens[at] = np.arange(old.shape[-1]) < rows.lengths[:, None]
-    groups = Groups(convert(old), convert(scores), mask=convert(tokens))
+    reference = None if ref is None else convert(ref)
+    groups = Groups(convert(old), convert(scores), mask=convert(tokens), log_probs_ref=reference)
     found = chosen.coefficients(groups.log_probs_old, chosen.prepare(groups))
     return np.asarray(_to_numpy(found), dtype=np.float64)
 
@@ -149,8 +156,14 @@ def _refuse_unless_advantage(
             f"{name} needs {' and '.join(chosen.needs)}, and an advantage is made from scores alone: use its "
             "loss or coefficients"
         )
+    if _has_kl_in_reward(chosen, convert):
+        raise ValueError(
+            f"{name} has the KL to the reference inside the reward, and scores alone do not hold it: set "
+            "beta=0, and subtract the KL from scores, or add it to the loss"
+        )
     if not _is_advantage(chosen, convert):
-        way = "choose score='ratio'" if hasattr(chosen, "score") else "use its loss or coefficients"
+        by_ratio = getattr(chosen, "score", "ratio") in ("ratio", "mean_ratio")
+        way = "use its loss or coefficients" if by_ratio else "choose score='ratio'"
         raise ValueError(
             f"{name} is no advantage: at the rollout snapshot its coefficients depend on log-probs, or differ "
             f"between the tokens of a row: {way}"
@@ -161,6 +174,17 @@ def _refuse_unless_advantage(
         raise ValueError(
             f"{name} under the reduction {reduction!r} needs lengths: pass the tokens of each row{without}"
         )
+
+
+@lru_cache
+def _has_kl_in_reward(chosen: Objective, convert: Convert) -> bool:
+    """Whether the advantages depend on the reference: no KL is in the loss, and coefficients do; by trial."""
+    if not isinstance(chosen, Composed) or chosen.needs or chosen.parts().kl.beta:
+        return False
+    rows = _trial(chosen, ragged=True)
+    old, ref = np.random.default_rng(1).normal(-1, 1, size=(2, *_shape(rows), rows.lengths.max()))
+    found, there = (_coefficients(chosen, rows, old, convert, one) for one in (None, ref))
+    return not _equal(found, there)
 
 
 @lru_cache

@@ -35,17 +35,26 @@ IMPORTANCE = Surrogate(slope=_importance, value=_importance)
 """-r·A, which is its own slope."""
 
 
-def clip(low: float, high: float) -> Surrogate:
-    """PPO's pessimistic surrogate, -min(r·A, clip(r, 1 - low, 1 + high)·A)."""
+def clip(low: float, high: float, dual: float = 0.0) -> Surrogate:
+    """PPO's pessimistic surrogate, -min(r·A, clip(r, 1 - low, 1 + high)·A).
+
+    dual: where A < 0 the loss is at most -dual·A (dual clip, arXiv 1912.09729); 0: no such bound.
+    """
 
     def value(xp: Namespace, x: Array, advantages: Array) -> Array:
         r = xp.exp(x)
-        return -xp.minimum(r * advantages, xp.clip(r, 1 - low, 1 + high) * advantages)
+        loss = -xp.minimum(r * advantages, xp.clip(r, 1 - low, 1 + high) * advantages)
+        if not dual:
+            return loss
+        return xp.where(advantages < 0, xp.minimum(loss, -dual * advantages), loss)
 
     def slope(xp: Namespace, x: Array, advantages: Array) -> Array:
         r = xp.exp(x)
         below, above = clipped(r, advantages, low, high)
-        return xp.where(above | below, 0.0, -r * advantages)
+        flat = above | below
+        if dual:
+            flat = flat | ((advantages < 0) & (r > dual))
+        return xp.where(flat, 0.0, -r * advantages)
 
     return Surrogate(slope, value, bounds=(low, high))
 

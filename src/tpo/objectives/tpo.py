@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 from tpo.arrays import Array
 from tpo.groups import Groups, masked
+from tpo.objectives.annealing import annealed
 from tpo.objectives.base import Traits, choice, flag, nonnegative, numbers, positive
 from tpo.objectives.group_weights import composed_weights, weight_option
 from tpo.objectives.kl_budget import within_budget
@@ -38,6 +39,8 @@ class TPO(TargetObjective):
     `sigma_floor` is the smallest sigma that scores are divided by. With it, a group of nearly equal scores has
     a target near p_old.
     `kl_budget`, if above 0, replaces `eta`: each group has the eta at which KL(q‖p_old) is the budget.
+    `eta_final`, if above 0, anneals `eta`: it is eta^(1-s)·eta_final^s when a share s of training is done
+    (`groups.progress`).
     `anchor=False` drops p_old from the target (the ablation `tpo_no_anchor`).
     `ties="pooled"` (registered as `tpo_outcomes`) pools candidates with equal scores into one outcome. Only the
     sums Q and P of q and p over each outcome are fitted; how its candidates divide P is not anchored to p_old.
@@ -73,6 +76,20 @@ class TPO(TargetObjective):
     kl_budget: float = nonnegative(0.0)
     weight: str = weight_option("target")
     task_logits: tuple[float, ...] = numbers(())
+    eta_final: float = nonnegative(0.0)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.eta_final and self.kl_budget:
+            raise ValueError(
+                f"TPO: eta_final is {self.eta_final} and kl_budget {self.kl_budget}: both choose eta, set one"
+            )
+        if not self.anchor and self.weight not in ("target", "gate") and "ratio" not in self.score:
+            raise ValueError(
+                f"TPO: weight {self.weight!r} scales a gradient that moves p_old towards its target, and "
+                "without the anchor the target may be on the other side: leave anchor on, or take "
+                "score='ratio', where p_old is uniform"
+            )
 
     def _prepare(self, groups: Groups) -> Any:
         xp, valid = groups.xp, groups.valid
@@ -83,6 +100,8 @@ class TPO(TargetObjective):
         eta = self.eta
         if self.kl_budget:
             u, eta = within_budget(xp, anchor, u, self.kl_budget, valid), 1.0
+        if self.eta_final:
+            u, eta = u / annealed(groups, self.eta, self.eta_final), 1.0
         q = masked(xp, xp.softmax(tilted(xp, anchor, u, eta, valid)), valid)
         same = same_outcome(groups) if self.ties == "pooled" else None
         weights = composed_weights(groups, self.weight, self.task_logits, log_scores, q)

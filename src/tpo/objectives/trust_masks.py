@@ -1,4 +1,4 @@
-"""Trust regions around the policy that sampled, outside of which gradients are dropped: DPPO, OPSM."""
+"""Trust regions around the policy that sampled, outside of which gradients are dropped: DPPO, OPSM, M2PO."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from tpo.arrays import Array, Namespace
 from tpo.objectives.advantages import centred, standardized
 from tpo.objectives.base import Traits, choice, inside_unit, positive
 from tpo.objectives.parts import KL, Mean, Parts, WithKL, clip, from_behaviour
-from tpo.objectives.ratio import MEAN, PreparedPolicy
+from tpo.objectives.ratio import MEAN, TOKEN, PreparedPolicy
+from tpo.objectives.selection import smallest_within
 from tpo.objectives.surrogates import IMPORTANCE
 
 EDGE = 1e-6
@@ -44,7 +45,7 @@ class DPPO(WithKL):
         return Parts(
             snapshot=from_behaviour,
             advantage=centred,
-            trusted=self._near_or_returning,
+            gate=self._near_or_returning,
             ratio="token",
             surrogate=IMPORTANCE,
             kl=KL(self.beta, self.kl_correction),
@@ -93,7 +94,7 @@ class OPSM(WithKL):
         return Parts(
             snapshot=from_behaviour,
             advantage=standardized,
-            trusted=self._good_or_near,
+            gate=self._good_or_near,
             ratio="token",
             surrogate=clip(self.clip, self.clip),
             kl=KL(self.beta, self.kl_correction),
@@ -103,3 +104,43 @@ class OPSM(WithKL):
     def _good_or_near(self, xp: Namespace, log_probs: Array, prepared: PreparedPolicy) -> Array:
         lag = -MEAN.log(xp, log_probs, prepared.log_probs_old, prepared)
         return ~((prepared.advantages < 0) & (lag > self.delta))
+
+
+@dataclass(frozen=True)
+class M2PO(WithKL):
+    r"""Drop the tokens that are farthest from the policy that sampled, until the rest is near it on average.
+
+    .. math:: L = -\frac{1}{\sum|o|}\sum_i\sum_t M_{it}\, r_{it} u_i, \qquad
+              \frac{\sum M_{it}\,(\log r_{it})^2}{\sum M_{it}} \le \tau
+
+    Shapes: u [B, K]; r = π/μ. Of all tokens of the batch those with the largest :math:`|\log r|` have M = 0, as
+    few as the bound allows. μ is `log_probs_rollout`, or the snapshot without it.
+
+    Edge cases: at π = μ every token is kept. Equal log-ratios are kept or dropped together. If a single token
+    is above the bound and nothing is below, nothing is left.
+
+    Source: second-moment trust policy optimization, arXiv 2510.01161.
+
+    Deviates: the mask counts every token of the batch, whatever the sign of its advantage, as in AReaL.
+    """
+
+    traits: ClassVar[Traits] = Traits(
+        "ratio", tokens=True, whole_groups=True, whole_batch=True, behaviour=True, kl=True
+    )
+
+    tau: float = positive(0.04)
+
+    def parts(self) -> Parts:
+        return Parts(
+            snapshot=from_behaviour,
+            advantage=standardized,
+            gate=self._near,
+            ratio="token",
+            surrogate=IMPORTANCE,
+            kl=KL(self.beta, self.kl_correction),
+            weights=Mean("token"),
+        )
+
+    def _near(self, xp: Namespace, log_probs: Array, prepared: PreparedPolicy) -> Array:
+        x = TOKEN.log(xp, log_probs, prepared.log_probs_old, prepared)
+        return smallest_within(xp, x * x, self.tau, prepared.tokens)

@@ -116,3 +116,21 @@ def test_a_correction_compares_the_learner_with_an_actor_that_lags():
     np.testing.assert_allclose(norms(lag, correct="tis@0.001"), 1e-3 * norms(lag), rtol=2e-2)
     with pytest.raises(ValueError, match="'tpo' holds correct.*--delay"):
         norms(Staleness(), correct="tis")
+
+
+def test_the_lab_anneals_eta():
+    """The first episode has the first eta; from then on the run is another. One value for both ends changes nothing."""
+
+    def error(**options):
+        method = Method("tpo", tuple(options.items()), Rollout("sequence", 8), 1)
+        found = run(Cell(Bandit(ARMS), method, Budget(10, 6), Optimiser("sgd", 1.0)))
+        return found["error_after"][0]
+
+    constant, same, rising = (
+        error(eta=0.5),
+        error(eta=0.5, eta_final=0.5),
+        error(eta=0.5, eta_final=50.0),
+    )
+    np.testing.assert_allclose(same, constant, rtol=1e-5)
+    assert rising[0] == pytest.approx(constant[0], rel=1e-5)
+    assert not np.allclose(rising[1:], constant[1:], rtol=1e-3)

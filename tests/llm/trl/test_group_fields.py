@@ -84,3 +84,26 @@ def test_samplers_without_greedy_completions_are_refused(
             processing_class=tiny_model.tokenizer(),
             rollout_func=rollouts,
         )
+
+
+def test_annealed_options_are_told_the_progress(tmp_path: Path) -> None:
+    """Three steps of one batch each: 0, 1/3 and 2/3 are done when a batch is sampled."""
+    seen = []
+
+    class Watched(tiny_model.TargetPolicyTrainer):
+        def _generate_and_score_completions(self, inputs: Any) -> Any:
+            output = super()._generate_and_score_completions(inputs)
+            seen.append(self.rollouts.groups.progress)
+            return output
+
+    trainer = Watched(
+        tiny_model.model(),
+        tiny_model.reward,
+        tiny_model.config(
+            tmp_path, objective="tpo", objective_options={"eta_final": 0.1}, max_steps=3
+        ),
+        train_dataset=tiny_model.prompts(),
+        processing_class=tiny_model.tokenizer(),
+    )
+    trainer.train()
+    assert [x.unique().tolist() for x in seen] == [pytest.approx([i / 3]) for i in range(3)]

@@ -89,7 +89,8 @@ class PlainWatch:
                 f"{planned.title}: done{seconds} ({self.done} of {self.jobs} runs)", file=sys.stderr
             )
         elif state.episode < planned.episodes:
-            words = f"error {last_error(state.curves):.3f}" if state.curves else "compiling"
+            error = last_error(state.curves)
+            words = "compiling" if np.isnan(error) else f"error {error:.3f}"
             self.lines.show(planned.title, state.episode, planned.episodes, words)
 
 

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import optax
 from jax.flatten_util import ravel_pytree
 
+from tpo.groups import Groups
 from tpo.lab.policies import Params
 from tpo.lab.rollouts import Actor, Batch
 from tpo.lab.rollouts.data_parallel import UNSHARDED, DataParallel
@@ -84,6 +85,8 @@ class Learner:
         if cell.staleness.delay and cell.staleness.anchor == "learner":
             batch = self._anchored(state.params, batch)
         objective = cell.method.build()
+        if objective.uses_progress:
+            batch = batch._replace(group=self._with_progress(batch.group, index))
         prepared = objective.prepare(batch.group)
         params, optimiser, grads = self._policy_update(
             state,
@@ -97,6 +100,12 @@ class Learner:
         metrics |= self._extra(state.params, params, contexts, grads[1])
         metrics |= self._evaluated(params, data, index) | of_critic
         return State(state.seed, params, optimiser, past, critic), metrics
+
+    def _with_progress(self, group: Groups, index: jax.Array) -> Groups:
+        """The group with the share of the episodes that are done."""
+        share = index / max(self.cell.budget.episodes - 1, 1)
+        dtype, B = group.log_probs_old.dtype, group.scores.shape[0]
+        return dataclasses.replace(group, progress=jnp.full(B, share, dtype))
 
     def _evaluated_by_critic(
         self, state: State, batch: Batch

@@ -225,8 +225,11 @@ KEPT_PROGRAMS = 8
 
 
 def _episode_cell(cell: Cell) -> Cell:
-    """The cell without fields that no episode depends on."""
-    return replace(cell, budget=Budget(cell.budget.batch))
+    """The cell without fields that no episode depends on; options that are annealed depend on the number of them."""
+    budget = Budget(cell.budget.batch)
+    if cell.method.build().uses_progress:
+        budget = replace(budget, episodes=cell.budget.episodes)
+    return replace(cell, budget=budget)
 
 
 def chunk_of(learner: Learner) -> Callable[..., Any]:

@@ -38,7 +38,7 @@ class GroupFields:
         self.tasks.read(inputs, K)
         self.greedy.sample(inputs, K)
 
-    def of_groups(self, weights: torch.Tensor) -> dict[str, torch.Tensor]:
+    def of_groups(self, weights: torch.Tensor, n_groups: int) -> dict[str, torch.Tensor]:
         """Fields of `Groups`, [G] each; weights: [R] of the rewards."""
         found = {}
         if self.greedy.rewards is not None:
@@ -46,6 +46,10 @@ class GroupFields:
             found["baseline"] = (rewards * weights).sum(-1)
         if self.tasks.ids is not None:
             found["tasks"] = self.tasks.ids
+        if self.trainer.objective.uses_progress:
+            state = self.trainer.state
+            share = state.global_step / max(state.max_steps, 1)
+            found["progress"] = torch.full((n_groups,), share, device=weights.device)
         return found
 
     def comparable(self, valid: torch.Tensor) -> torch.Tensor:

@@ -162,6 +162,6 @@ def groups_of(trainer: Any, output: dict[str, Any], rewards: Tensor) -> tpo.Grou
         mask=mask.reshape(G, K, -1),
         valid=valid,
         scored=valid if trainer.args.mask_truncated_completions else None,
-        **trainer.group_fields.of_groups(weights),
+        **trainer.group_fields.of_groups(weights, G),
         **{k: x.reshape(G, K, -1) for k, x in given.items()},
     )

@@ -47,7 +47,31 @@ class Settings(LogOptions, ObjectiveOptions):
         )
         built = build_objective(self.objective, options, 0.0, advice, greedy=False)
         check_rollout_log_probs(built, False, "this plug-in does not read the sampler's")
+        _check_given(built)
         return built
+
+
+_NOT_GIVEN = {
+    "task_logits": "the tasks of prompts",
+    "eta_final": "how much of training is done",
+}
+"""Options for which groups need what this plug-in does not pass on."""
+
+
+def _check_given(built: Objective) -> None:
+    """Raise if the objective reads fields of groups that are not filled here."""
+    for option, what in _NOT_GIVEN.items():
+        value = getattr(built, option, None)
+        if value and value != (0.0,):  # one task needs no tasks
+            raise ValueError(
+                f"{SECTION}.objective_options.{option} needs {what}, which the plug-in on verl does not pass "
+                "on: leave it out, or train with TRL"
+            )
+    if getattr(built, "anchor", None) == "reference" or built.traits.family == "preference":
+        raise ValueError(
+            f"{type(built).__name__} measures from the reference policy, whose log-probs the plug-in on verl "
+            "does not pass on: choose another objective, or train with TRL"
+        )
 
 
 @dataclass(frozen=True)
@@ -113,7 +137,14 @@ def check(config: DictConfig, settings: Settings) -> Updates:
             f"actor_rollout_ref.rollout.n is {n}, and objective {settings.objective!r} compares the "
             "candidates of a group: set it to 2 or more, such as 16"
         )
-    return _updates(config)
+    updates = _updates(config)
+    if updates.mini_batches > 1 and settings.build().traits.whole_batch:
+        raise ValueError(
+            f"objective {settings.objective!r} compares the tokens of a whole rollout batch, and "
+            f"{updates.mini_batches} mini-batches are updated one after the other: set "
+            "actor_rollout_ref.actor.ppo_mini_batch_size to data.train_batch_size"
+        )
+    return updates
 
 
 def _updates(config: DictConfig) -> Updates:
