@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from support import ROOT
-from tpo.cli import demo
+from tpo.cli import demo, main
 from tpo.cli.demo.dense_live import Live, MethodRow
 from tpo.cli.demo.dense_results import Result, conclusion, results_of
 from tpo.cli.demo.shared import Clock
@@ -109,6 +109,10 @@ def test_the_report_has_the_terminals_numbers(tmp_path: Path, capsys: Any) -> No
     assert f"Seeds that reached 1%: {shown}." in page
     assert "Within 100 steps TPO reaches 1% error on 4 of 4 seeds, in a median of 56" in out
     assert "episode" not in out
+    assert "<dt>steps</dt><dd>100</dd>" in page
+    assert main(["run", "demo", "--out", str(tmp_path)]) == 0
+    studied = [x for x in capsys.readouterr().out.splitlines() if re.match(r"│ *(TPO|GRPO) *│", x)]
+    assert [re.findall(r"\d of 4", line) for line in studied] == [["4 of 4"], ["3 of 4"]]
 
 
 def test_one_seed_is_not_paired(tmp_path: Path, capsys: Any) -> None:

@@ -104,6 +104,13 @@ def tally(rows: Iterable[Row], others: str) -> str:
     return f"{count.total()} in all: {', '.join(words)}"
 
 
+def settings(study: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of a study, with its episodes named as in its figures and sentences, such as steps."""
+    unit = str((study.get("x") or {}).get("label") or "")
+    named = {"episodes": "steps"} if unit == "step" else {}
+    return {named.get(key, key): value for key, value in (study.get("settings") or {}).items()}
+
+
 def share_done(study: Mapping[str, Any]) -> tuple[int, int]:
     """Finished cells and all cells."""
     progress = study.get("progress") or {}

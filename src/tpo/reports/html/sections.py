@@ -9,7 +9,7 @@ from typing import Any
 from tpo.reports.html.elements import Html, element, joined
 from tpo.reports.html.tables import READING, by_rival, failed, numbers, scrolling
 from tpo.reports.story import question, sentences
-from tpo.reports.wording import duration, share_done, value_text
+from tpo.reports.wording import duration, settings, share_done, value_text
 
 BADGES = {"holds": ("✓", "yes"), "does not hold": ("✗", "no"), "undecided": ("?", "open")}
 """The sign of a verdict and its CSS class."""
@@ -228,7 +228,7 @@ def _details(study: Mapping[str, Any]) -> Html:
         _set_up(study),
         element(
             "div",
-            _facts("Settings", study.get("settings") or {}),
+            _facts("Settings", settings(study)),
             _facts("Provenance", study.get("provenance") or {}),
             class_="columns",
         ),

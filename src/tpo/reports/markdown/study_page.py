@@ -12,7 +12,7 @@ from tpo.reports.markdown import report_page
 from tpo.reports.markdown.notes import Group
 from tpo.reports.markdown.sections import NOT_RUN, Section
 from tpo.reports.page_data import plain
-from tpo.reports.wording import MEANINGS, SAID, duration, share_done
+from tpo.reports.wording import MEANINGS, SAID, duration, settings, share_done
 from tpo.reports.wording import tally as tally_of
 from tpo.stats.repetition import AGREES, HIGHER, LOWER, NOISY
 from tpo.stats.significance import LEAST
@@ -90,7 +90,7 @@ def page(found: Section) -> str:
         "## Setting",
         report_page.text(shown["about"]),
         report_page.text(_runs(shown)),
-        report_page.facts("Settings", shown.get("settings") or {}),
+        report_page.facts("Settings", settings(shown)),
         report_page.facts("Provenance", shown.get("provenance") or {}),
         "The command that repeats these runs:",
         report_page.code(shown["command"]),

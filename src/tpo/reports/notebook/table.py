@@ -10,12 +10,13 @@ from typing import Any
 
 from tpo.reports.html.elements import element
 from tpo.reports.labels import readable
+from tpo.reports.wording import at_end, reached
 
 HEADINGS = {
     "published": "published", "ours": "ours", "low": "low", "high": "high", "last100": "final error (%)",
-    "last100_low": "from", "last100_high": "to", "solved": "below 1% at the end", "failed": "failed",
-    "n": "seeds", "steps_to_threshold": "steps to 1%", "steps_median": "median seed's steps",
-    "reached": "reached 1%",
+    "last100_low": "from", "last100_high": "to", "solved": "", "failed": "failed",
+    "n": "seeds", "steps_to_threshold": "steps of the mean", "steps_median": "median seed's steps",
+    "reached": "",
     "mean": "last episode (%)", "median": "median (%)", "iqm": "IQM (%)", "best": "best (%)",
 }  # fmt: skip
 """The columns that are shown, in this order after the settings and the method, where a row has them.
@@ -82,7 +83,8 @@ class ResultTable:
         shown = filter(self._is_shown, self.columns)
         kept = sorted(shown, key=lambda name: order.get(name, 0))
         curves = any(row.get("last100") is not None for row in self.rows)
-        heads = HEADINGS if curves else HEADINGS | OF_MODELS
+        heads = HEADINGS | {"solved": at_end(self.rows), "reached": reached(self.rows)}
+        heads |= {} if curves else OF_MODELS
         found = [[heads.get(name, name) for name in kept]]
         for row in self.rows:
             found.append([readable(row[k]) if k == "method" else _text(row[k]) for k in kept])
