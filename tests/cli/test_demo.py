@@ -100,6 +100,8 @@ def test_the_report_has_the_terminals_numbers(tmp_path: Path, capsys: Any) -> No
         assert row["median steps"] == ("never" if median.startswith("over") else median)
     assert [row["reached 1%"] for row in rows] == ["4 of 4", "3 of 4", "2 of 4", "0 of 4"]
     assert [row["median steps"] for row in rows] == ["56", "98", "never", "never"]
+    shown = re.findall(r'<th scope="col" class="number">(.*?)</th>', page)  # others are on demand
+    assert shown[-3:] == ["final error % [95%]", "reached 1%", "median steps"]
     assert [row["below 1% at the end"] for row in rows] == ["2 of 4", "3 of 4", "2 of 4", "0 of 4"]
     assert (
         "First below 1% error (median seed): TPO after 56 steps, then GRPO after 98; PPO and DG never."

@@ -155,9 +155,9 @@ def _extra(column: Column) -> Column:
 def _by_setting(rows: Sequence[Row], speed: bool) -> list[Column]:
     """The columns of `wording.columns` in the page's order; without published numbers, none about them.
 
-    speed: the study asks for steps, so those of the seeds are shown at once, and the end on demand.
+    speed: the study asks for steps, so those of the seeds are shown at once; the end and steps of the mean on demand.
     """
-    seeds, end = (reached(rows), "median steps"), (at_end(rows),)
+    seeds, end = (reached(rows), "median steps"), (at_end(rows), "steps")
     extra = (*EXTRA, *(end if speed else seeds))
     published = any(row.get("published") is not None for row in rows)
     curves = any(row.get("last100") is not None for row in rows)
