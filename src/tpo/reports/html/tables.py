@@ -155,7 +155,7 @@ def _extra(column: Column) -> Column:
 def _by_setting(rows: Sequence[Row], speed: bool) -> list[Column]:
     """The columns of `wording.columns` in the page's order; without published numbers, none about them.
 
-    speed: the study asks for steps, so those of the seeds are shown at once; the end and steps of the mean on demand.
+    speed: the study asks for steps, so those of the seeds are shown at once, the end and the mean on demand.
     """
     seeds, end = (reached(rows), "median steps"), (at_end(rows), "steps")
     extra = (*EXTRA, *(end if speed else seeds))
