@@ -17,7 +17,7 @@ import tpo
 from tpo.objectives.base import Entry, entry, label
 
 REQUIRED = (".. math::", "Shapes:", "Edge cases:", "Source:", "Deviates:")
-ENGINES = {"trl": "TRL", "verl": "verl", "skyrl": "SkyRL", "prime_rl": "prime-rl"}
+ENGINES = {"trl": "TRL", "verl": "verl", "skyrl": "SkyRL", "prime_rl": "prime-rl", "slime": "slime"}
 FIELD = Path(__file__).parent / "_field.csv"
 """Per objective: its full title, and what other libraries call it."""
 ELSEWHERE = Path(__file__).parent / "_elsewhere.csv"
@@ -256,7 +256,7 @@ def papers(rows: dict[str, dict[str, str]]) -> str:
         *heading("Where the same name differs"),
         *notes,
         "",
-        *heading("In none of the four"),
+        *heading("In none of the five"),
         *list_table(("objective", "paper"), only_here, "50 50"),
         *heading("There, and not here"),
         *list_table(("method", "elsewhere"), only_there, WIDTHS),
@@ -309,7 +309,7 @@ PAPERS_INTRODUCTION = (
     "",
     "Find a method by its paper, or by the option that selects it in another library.",
     "",
-    "Read from TRL 1.16, verl (2026-08-22), SkyRL (2026-08-21) and prime-rl (2026-08-21). verl's options are",
+    "Read from TRL 1.16, verl (2026-08-22), and SkyRL, prime-rl and slime of 2026-08-21. verl's options are",
     "below ``algorithm`` and ``actor_rollout_ref.actor``, SkyRL's below ``trainer.algorithm``,",
     "prime-rl's below ``orchestrator.algo`` unless said.",
     "",

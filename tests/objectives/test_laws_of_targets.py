@@ -103,21 +103,39 @@ def test_update_after_a_single_draw() -> None:
             np.testing.assert_allclose(tpo.target(np.log(pi), u) - pi, expected, atol=1e-12)
 
 
-@pytest.mark.parametrize("divergence", ["forward", "reverse", "js", "alpha"])
-def test_every_projection_is_at_rest_at_the_target_and_only_the_forward_one_pulls_what_is_lost(
-    divergence: str,
-) -> None:
-    """The pull on a success of probability p: 0 at p = w; at p -> 0 it is w if forward, else it vanishes."""
+ONE_OF_FOUR = tpo.target(np.zeros(4), tpo.standardize(np.eye(4)[0]))
+"""w of one success among four equally likely candidates."""
+
+
+def pulls(divergence: str, policies: np.ndarray) -> np.ndarray:
+    """[N, 4] -dD/ds at each policy, with the target `ONE_OF_FOUR`."""
     objective = tpo.objective("lpo", divergence=divergence, score="sum")
-    uniform = np.full((1, 4, 1), np.log(0.25))
-    prepared = objective.prepare(tpo.Groups(log_probs_old=uniform, scores=np.eye(4)[:1]))
-    w = tpo.target(np.zeros(4), tpo.standardize(np.eye(4)[0]))
-    at_target = objective.coefficients(np.log(w)[None, :, None], prepared)
-    np.testing.assert_allclose(at_target, 0, atol=1e-12)
-    lost = np.log(np.array([1e-9, *[(1 - 1e-9) / 3] * 3]))[None, :, None]
-    pull = -objective.coefficients(lost, prepared)[0, 0, 0]
-    np.testing.assert_allclose(pull, w[0] if divergence == "forward" else 0, atol=1e-4)
-    assert pull > 0
+    at, scores = np.log(policies)[..., None], np.tile(np.eye(4)[0], (len(policies), 1))
+    groups = tpo.Groups(log_probs_old=np.full(at.shape, np.log(0.25)), scores=scores)
+    return -len(policies) * objective.coefficients(at, objective.prepare(groups))[..., 0]
+
+
+@pytest.mark.parametrize("divergence", ["forward", "reverse", "js", "alpha"])
+def test_every_projection_is_at_rest_at_the_target(divergence: str) -> None:
+    np.testing.assert_allclose(pulls(divergence, ONE_OF_FOUR[None]), 0, atol=1e-12)
+    away = pulls(divergence, RNG.dirichlet(np.ones(4), size=20))
+    assert (np.abs(away).max(-1) > 1e-6).all()
+
+
+def test_only_the_forward_projection_pulls_what_is_lost() -> None:
+    """At p -> 0 the pull on the success is w - p; it vanishes like 2 sqrt(wp), -p log p and half of that.
+
+    The last two have terms of order p beside p log p. They drop out of pull/p at one p less that at another.
+    """
+    p = np.array([1e-6, 1e-8])
+    lost = np.stack([p, *[(1 - p) / 3] * 3], axis=-1)
+    pull = {name: pulls(name, lost)[:, 0] for name in ("forward", "alpha", "reverse", "js")}
+    w = ONE_OF_FOUR[0]
+    np.testing.assert_allclose(pull["forward"], w - p)
+    np.testing.assert_allclose(pull["alpha"], 2 * np.sqrt(w * p), rtol=2e-3)
+    for name, share in (("reverse", 1.0), ("js", 0.5)):
+        growth = np.diff(pull[name] / p) / -np.diff(np.log(p))
+        np.testing.assert_allclose(growth, share, rtol=1e-4)
 
 
 def test_reverse_projection_starts_as_a_policy_gradient() -> None:

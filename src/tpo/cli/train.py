@@ -154,6 +154,8 @@ def _comparing(
 def _plan(comparison: dict[str, Any], options: dict[str, Any], args: argparse.Namespace) -> Any:
     from tpo.llm.comparison.plan import make_plan
 
+    if "compare" not in comparison and "sweep" in comparison:
+        comparison = {**comparison, "compare": options.get("objective", "tpo")}
     if "compare" not in comparison:
         raise ValueError(
             f"{', '.join(comparison)} needs a comparison: give --compare, such as tpo,grpo, "

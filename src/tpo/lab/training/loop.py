@@ -225,7 +225,7 @@ KEPT_PROGRAMS = 8
 
 
 def _episode_cell(cell: Cell) -> Cell:
-    """The cell without fields that no episode depends on; options that are annealed depend on the number of them."""
+    """The cell without fields that no episode depends on. Annealed options depend on the number of episodes."""
     budget = Budget(cell.budget.batch)
     if cell.method.build().uses_progress:
         budget = replace(budget, episodes=cell.budget.episodes)

@@ -26,6 +26,11 @@ class ComparisonOptions:
         "methods: objectives, with options as in tpo:eta=0.5:score=mean",
     )
     seeds: int = option(1, COUNT, "seeds of every method")
+    sweep: str | None = option(
+        None,
+        _asked("learning_rate=3e-6,1e-5", "NAME=A,B"),
+        "every method is compared with each of these values of an option",
+    )
     tune: str | None = option(
         None,
         _asked("learning_rate=3e-6,1e-5", "NAME=A,B"),

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from tpo.llm.comparison.method import MethodSpec, methods
 from tpo.llm.comparison.options import ComparisonOptions
+from tpo.llm.comparison.sweep import swept
 from tpo.llm.comparison.tuning import SEED_OFFSET, Tuning, read_tuning
 from tpo.llm.runs.artifacts import JsonFile
 from tpo.llm.runs.earlier_runs import recorded_options
@@ -183,8 +184,10 @@ def make_plan(
     shared = recipe({"batches": DEFAULT_BATCHES, **options}, preset=preset)
     if "eval_every" not in options:
         shared = replace(shared, eval_every=max(1, shared.batches // DEFAULT_EVALUATIONS))
-    one_is_enough = "tune" in comparison or comparison.get("seeds", 1) > 1
+    one_is_enough = bool({"tune", "sweep"} & {*comparison}) or comparison.get("seeds", 1) > 1
     compared = methods(comparison["compare"], least=1 if one_is_enough else 2)
+    if "sweep" in comparison:
+        compared = swept(compared, comparison["sweep"])
     if options.get("objective") not in (None, *(one.objective for one in compared)):
         raise ValueError(
             f"objective is {shared.objective!r} for a comparison: name it among the methods of --compare"

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from tpo.llm.comparison.method import MethodSpec
 from tpo.llm.comparison.options import ComparisonOptions
-from tpo.objectives.method_syntax import parse_value, written_value
-from tpo.storage.former_names import FORMER_OPTIONS
+from tpo.llm.comparison.sweep import option_and_values
+from tpo.objectives.method_syntax import written_value
 
 SEED_OFFSET = 10_000
 """A tuning seed is a reported seed plus this."""
@@ -71,23 +71,9 @@ def read_tuning(options: Mapping[str, Any]) -> Tuning | None:
         if extra:
             raise ValueError(f"{extra[0]} says how to tune, but not what: give --tune too")
         return None
-    name, values = _option_and_values(options["tune"])
-    option = FORMER_OPTIONS.get(name, name)
+    option, values = option_and_values("tune", options["tune"])
     seeds, batches = (
         options.get("tune_seeds", ComparisonOptions.tune_seeds),
         options.get("tune_batches", 0),
     )
     return Tuning(option, tuple(values), seeds, batches)
-
-
-def _option_and_values(tune: Any) -> tuple[str, Sequence[Any]]:
-    if isinstance(tune, Mapping) and len(tune) == 1:
-        option, values = next(iter(tune.items()))
-        if isinstance(values, Sequence) and not isinstance(values, str):
-            return option, [parse_value(str(value)) for value in values]
-    elif isinstance(tune, str) and "=" in tune:
-        option, _, text = tune.partition("=")
-        return option.strip(), [parse_value(value) for value in text.split(",") if value]
-    raise ValueError(
-        f"tune is {tune!r}, expected one option and its values: learning_rate=3e-6,1e-5"
-    )
