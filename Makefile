@@ -15,7 +15,7 @@ export JAX_COMPILATION_CACHE_DIR ?= $(CURDIR)/.cache/jax
 demo: $(VENV)/.lab ## TPO beside GRPO, PPO and DG on one task, in about two minutes
 	$(BIN)/tpo demo
 
-demo-llm: $(VENV)/.dev ## TPO beside GRPO on a small language model through TRL, in about four minutes
+demo-llm: $(VENV)/.llm ## TPO beside GRPO on a small language model through TRL, in about four minutes
 	$(BIN)/tpo demo --llm
 
 test: $(VENV)/.dev ## every test
@@ -67,9 +67,13 @@ $(VENV)/.lab: pyproject.toml constraints.txt | $(VENV)/bin/python
 	$(PIP) --editable '.[lab]'
 	touch $@
 
+$(VENV)/.llm: pyproject.toml constraints.txt | $(VENV)/bin/python
+	$(PIP) --editable '.[lab,llm]'
+	touch $@ $(VENV)/.lab
+
 $(VENV)/.dev: pyproject.toml constraints.txt | $(VENV)/bin/python
 	$(PIP) --editable '.[dev,llm]'
-	touch $@ $(VENV)/.lab
+	touch $@ $(VENV)/.lab $(VENV)/.llm
 
 $(OLDEST)/.done: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(OLDEST)

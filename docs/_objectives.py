@@ -47,6 +47,7 @@ def undocumented() -> list[str]:
     for name in tpo.list_objectives():
         doc = entry(name).make.__doc__ or ""
         missing += [f"objective {name}: no {part!r}" for part in REQUIRED if part not in doc]
+    missing += _symbols.missing([entry(name).make for name in tpo.list_objectives()])
     missing += [f"objective {name}: no row in {FIELD.name}" for name in _unlisted()]
     return missing
 

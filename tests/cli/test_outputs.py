@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import struct
 import sys
 from importlib.machinery import ModuleSpec
 from types import SimpleNamespace
@@ -175,6 +176,29 @@ def test_every_episode_is_logged_once(service, monkeypatch, folder, errors, tmp_
         ]
     else:
         assert {one.options["project"] for one in Fake.made} == {"mine"}
+
+
+def scalars(path):
+    """(name, value, step) of each scalar in an event file: records of length, checksum, event, checksum."""
+    from tensorboardX.proto.event_pb2 import Event
+
+    content, at = path.read_bytes(), 0
+    while at < len(content):
+        (length,) = struct.unpack_from("<Q", content, at)
+        event = Event.FromString(content[at + 12 : at + 12 + length])
+        yield from ((value.tag, value.simple_value, event.step) for value in event.summary.value)
+        at += 16 + length
+
+
+def test_tensorboards_own_files_have_the_curves(folder, errors, tmp_path):
+    pytest.importorskip("tensorboardX")
+    out = tmp_path / "out"
+    assert main([*RUN, *METHODS, "--chunk", "7", "--out", str(out), "--log", "tensorboard"]) == 0
+    for method, label in (("tpo", "TPO"), ("dg", "DG")):
+        (file,) = (out / "tensorboard" / method).glob("events.out.tfevents.*")
+        found = {step: value for name, value, step in scalars(file) if name == "error"}
+        assert list(found) == list(range(1, 31))
+        np.testing.assert_allclose(list(found.values()), errors[label].mean(0), rtol=1e-6)
 
 
 @pytest.mark.parametrize(("service", "package"), [("tensorboard", "tensorboardX"), ("wandb", "wandb")])  # fmt: skip

@@ -232,8 +232,10 @@ def test_an_own_study_runs_and_its_store_can_be_read_without_the_file(
 
     monkeypatch.chdir(tmp_path)
     path = written(tmp_path, "arms.py", STUDY)
-    assert main(["run", "arms.py:ARMS", "--out", "out"]) == 0
+    words = ["run", "arms.py:ARMS", "--scale", "quick", "--seeds", "1", "--seed-offset", "3"]
+    assert main([*words, "--out", "out"]) == 0
     path.unlink()
+    assert open_results("out").studies[0]["command"] == " ".join(["tpo", *words])
     rows = open_results("out").table().rows
     assert [(row["B"], row["method"]) for row in rows] == [
         (8, "TPO"), (8, "DG"), (16, "TPO"), (16, "DG"),

@@ -115,9 +115,18 @@ def test_own_objective_is_a_row_of_the_league(tmp_path: Path) -> None:
     assert "Lean" in report
 
 
-def test_own_task_is_learned_from_the_command_line(tmp_path: Path) -> None:
+def test_own_task_and_own_study_run_from_the_command_line_and_in_python(tmp_path: Path) -> None:
     pytest.importorskip("jax")
-    printed = follow("own-task.md", tmp_path, ("tpo run --task parity.py:Parity",))
-    rows = re.findall(r"^\W*(TPO|DG|PG)\W+([\d.]+)", printed, flags=re.MULTILINE)
+    printed = follow("own-task.md", tmp_path)
+    typed, _, rest = printed.partition("report.md\n")
+    rows = re.findall(r"^\W*(TPO|DG|PG)\W+([\d.]+)", typed, flags=re.MULTILINE)
     assert {name.lower() for name, _ in rows} == {"tpo", "dg", "pg"}
     assert max(float(percent) for _, percent in rows) < 20, "guessing is wrong half of the time"
+    in_python = re.match(r"(0\.\d+)\n.*\(run\)\nmethod .*\nTPO ", rest)
+    assert in_python
+    assert float(in_python[1]) < 0.4, "guessing is wrong half of the time"
+    study = rest[in_python.end() :].partition("report.md\n")[2]
+    opened = re.findall(r"^([23])  (TPO|TPO, eta 0.5|GRPO)  ", study, flags=re.MULTILINE)
+    assert len(set(opened)) == 6
+    report = (tmp_path / "results/eta/report.html").read_text(encoding="utf-8")
+    assert "tpo run eta_study.py:ETA_SHORT --scale smoke" in report

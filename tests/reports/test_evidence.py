@@ -83,6 +83,20 @@ def test_pieces_make_a_whole_and_more_seeds_win(tmp_path):
     )
 
 
+def test_the_command_repeats_the_seeds_that_were_run(tmp_path):
+    study = studies.get_study("tabular_single")
+    run(Request(study, "smoke", 2, ("pg",)), tmp_path)
+    run(Request(study, "smoke", 2, ("dg",), first_seed=4), tmp_path)
+    (result,) = gather([tmp_path])
+    start = "tpo run tabular_single --scale smoke"
+    seeds = "" if study.scale("smoke").seeds == 2 else " --seeds 2"
+    assert command_of(result) == (
+        f"{start}{seeds} --methods pg && {start}{seeds} --seed-offset 4 --methods dg"
+    )
+    evidence.write(tmp_path / "kept", [result])
+    assert summarise(tmp_path / "kept")[0]["command"].endswith("--seed-offset 4 --methods dg")
+
+
 def test_a_run_that_another_study_has_finished_counts(kept):
     result = evidence.read(kept)[0]
     waiting = replace(result.cells[0], done=False, seeds=0, series={}, method="other")

@@ -193,6 +193,7 @@ def test_of_many_lines_a_few_are_in_colour(tab: Any, tmp_path: Path) -> None:
     assert labels == {"TPO", "GRPO", "Method 0", "Method 1"}  # the known ones, and the best two
     legend = page.locator("#study-compare .legend")
     assert legend.locator("button").first.text_content().startswith("Method 0")  # the best first
+    assert legend.bounding_box()["y"] >= sum(lines.bounding_box()[key] for key in ("y", "height"))
     legend.get_by_role("button", name="Method 7").click()
     assert bright.count() == 1
     legend.get_by_role("button", name="show all").click()

@@ -9,6 +9,7 @@ from tpo.reports.load import CellResult, series_of
 from tpo.reports.panels import named
 from tpo.reports.series import measured, thinned
 from tpo.reports.tables import rows
+from tpo.reports.wording import columns
 from tpo.storage.numbers import number
 
 
@@ -61,6 +62,17 @@ def test_statistics_of_a_row_by_hand():
     assert (row["solved"], row["n"], row["best"]) == (1, 4, 35.5)
     assert row["steps_to_threshold"] == "never"
     assert (row["metric"], row["published"]) == ("final error %", None)
+
+
+def test_counts_of_seeds_are_headed_by_what_they_count_and_at_which_threshold():
+    # mnist counts below 5%: one seed gets there and relapses, one stays, two never do
+    y = np.array([[0.04, 0.2], [0.2, 0.03], [0.3, 0.3], [0.05, 0.05]])
+    series = series_of(get_study("mnist"), {"test_error": y})
+    found = rows(get_study("mnist"), [CellResult("key", {}, "tpo", "TPO", True, 4, series)], ())
+    shown = {column.title: column.text(found[0]) for column in columns(found)}
+    assert shown["reached 5%"] == "2 of 4"
+    assert shown["below 5% at the end"] == "1 of 4"
+    assert shown["median steps"] == "never"
 
 
 def test_the_published_metric_decides_what_ours_is():

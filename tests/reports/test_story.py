@@ -9,8 +9,8 @@ import pytest
 
 from support import samples
 from support.report_command import report_command
-from tpo.reports import story, styles
-from tpo.reports.html.sections import study_section
+from tpo.reports import panels, story, styles
+from tpo.reports.html.sections import overview, study_section
 from tpo.reports.html.tables import numbers
 from tpo.reports.page_data import prepared
 
@@ -48,6 +48,51 @@ def test_several_settings_are_counted_and_a_tie_counts_for_both() -> None:
 def test_a_study_of_one_method_compares_its_last_axis() -> None:
     found = rows("last100", ({"eta": 1}, "TPO", 0.5), ({"eta": 4}, "TPO", 0.7))
     assert story.answer(found) == ["Lowest mean final error: eta = 1 0.5%, then eta = 4 0.7%."]
+
+
+def test_published_numbers_are_counted_by_their_verdict() -> None:
+    verdicts = ["too noisy"] * 40
+    found = rows("iqm", *(({"V": v}, "TPO", 0.5) for v in range(40)))
+    for row, verdict in zip(found["table"]["rows"], verdicts, strict=True):
+        row |= {"published": "6.9", "agreement": verdict}
+    assert story.answer(found) == ["Published numbers, 40 in all: 40 too noisy to tell."]
+    found["table"]["rows"][0]["agreement"] = "agrees"
+    found["table"]["rows"][1]["agreement"] = None
+    assert story.answer(found) == [
+        "Published numbers, 40 in all: 1 agree, 38 too noisy to tell, 1 with too few seeds."
+    ]
+
+
+def test_a_study_about_speed_is_answered_by_its_seeds() -> None:
+    found = rows("last100", ({}, "TPO", 0.5), ({}, "GRPO", 0.1), ({}, "DG", 9))
+    steps = [(4, 56, "never"), (3, 98, 60), (1, "never", "never")]
+    for row, (reached, median, mean) in zip(found["table"]["rows"], steps, strict=True):
+        row |= {"n": 4, "reached": reached, "steps_median": median, "steps_to_threshold": mean}
+    found["table"]["rows"] += found["table"]["rows"]  # as for two published numbers
+    assert story.answer(found | {"asks": "steps"}) == [
+        "First below 1% error (median seed): TPO after 56 episodes, then GRPO after 98; DG never.",
+        "Seeds that reached 1%: TPO on 4 of 4, GRPO on 3 of 4 and DG on 1 of 4.",
+        "Lowest mean final error: GRPO 0.1%, then TPO 0.5% and DG 9%.",
+    ]
+    assert (
+        story.answer(found)[1]
+        == "First below 1% mean error: GRPO after 60 episodes; TPO and DG never."
+    )
+
+
+def test_an_undecided_claim_says_why_the_lowest_mean_is_not_enough() -> None:
+    cells = [(2, "TPO", 1.0), (2, "DG", 1.5), (4, "TPO", 1.0), (4, "DG", 2.0)]
+    found = rows("last100", *(({"V": v}, method, value) for v, method, value in cells))
+    claim = {
+        "claim": "TPO is lowest",
+        "status": "undecided",
+        "against": [{"settings": 2, "hold": 1}],
+    }
+    assert len(story.answer(found | {"asks": "gradient_norm", "verdicts": [claim]})) == 1
+    assert story.answer(found | {"asks": "end", "verdicts": [claim]}) == [
+        "TPO has the lowest mean final error in 2 of 2 settings.",
+        "A lower mean can be chance: “TPO is lowest” is undecided, since 1 of 2 comparisons hold at 95%.",
+    ]
 
 
 def test_two_seeds_are_too_few_for_a_verdict() -> None:
@@ -89,9 +134,9 @@ def test_labels_that_would_be_alike_stay_as_they_are() -> None:
 def test_a_sweep_is_shown_by_its_bars_and_else_by_its_first_measure() -> None:
     error, norm = {"label": "error"}, {"label": "gradient norm"}
     curves = [{"y": error}, {"y": norm}, {"y": error}]
-    assert story.main_panels(curves) == [True, False, True]
+    assert panels.main_panels(curves) == [True, False, True]
     bars = {"kind": "bars", "x": {"label": "K"}, "y": error}
-    assert story.main_panels([*curves, bars]) == [False, False, False, True]
+    assert panels.main_panels([*curves, bars]) == [False, False, False, True]
 
 
 def test_among_many_lines_a_known_method_keeps_its_solid_line() -> None:
@@ -123,6 +168,16 @@ def test_a_study_opens_with_its_question_and_how_it_was_asked_is_told_on_demand(
     assert "Which wins?" in opening
     assert study["about"] not in opening
     assert study["about"] in details
+
+
+def test_the_overview_says_first_what_tpo_is_and_what_was_asked() -> None:
+    first, second = samples.terminal(), samples.talk() | {"verdicts": []}
+    page = overview(
+        [prepared(one) | {"anchor": "a"} for one in (first | {"question": "Which wins?"}, second)]
+    )
+    defined, asked = page.index("turns the scores of a group"), page.index("Asked here: ")
+    assert defined < asked < page.index('class="facts"') < page.index("<em>Which wins?</em>")
+    assert "1 of 2 test claims" in page
 
 
 def test_the_metrics_of_a_language_model_are_columns() -> None:

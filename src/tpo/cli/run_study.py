@@ -80,7 +80,11 @@ def requests_of(args: argparse.Namespace) -> list[Request]:
     for study in chosen:
         one = Request(study, scale, args.seeds, methods, only, args.seed_offset)
         words = [word for text in args.sweep or () for word in ("--sweep", text)]
-        asked = shlex.join([*shlex.split(one.command), *words]) if words else ""
+        typed = shlex.split(one.command)
+        if user_code.is_spec(args.study):  # the name of such a study is known to its file alone
+            typed[typed.index(study.name)] = args.study
+        changed = words or args.study not in (study.name, "all")
+        asked = shlex.join([*typed, *words]) if changed else ""
         found.append(replace(one, study=sweeps.swept(study, over), asked=asked))
     return found
 

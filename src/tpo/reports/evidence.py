@@ -1,9 +1,10 @@
 """Evidence: the results of finished runs that are kept in the repository, one JSON file per study.
 
-FOLDER/NAME.json holds the request of the study, its declaration if it is not the library's, the origins of its
-runs (commit, versions, device, seeds, date) and one line per cell. A line has the cell's series
-(`tpo.reports.series`; the key is "tracks"), or arrays if the study has no curves. Every number of a table, a
-verdict or a figure follows from this file.
+FOLDER/NAME.json holds the request of the study, the origins of its runs (commit, versions, device, seeds,
+date), the study's declaration, so that a report needs no catalog, and one line per cell. Where
+`tpo.lab.studies` is imported, its study of that name counts; `tpo evidence` renews the declaration. A line has
+the cell's series (`tpo.reports.series`; the key is "tracks"), or arrays if the study has no curves. Every
+number of a table, a verdict or a figure follows from this file.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ from tpo.storage.files import read_json, write_text
 from tpo.storage.shapes import check_fields
 
 FORMAT = 1
+PARTS = ' "parts": [\n'
+"""The line of a file after which each line is a cell."""
 ASKED = ("scale", "seeds", "episodes", "settings")
 """Fields of the manifest that are kept; the command follows from the cells."""
 
@@ -50,7 +53,7 @@ def text(result: StudyResult) -> str:
     index = {key: i for i, key in enumerate(origins)}
     head: dict[str, Any] = {"format": FORMAT, "study": result.study.name}
     if result.study.name not in declarations.list_studies():
-        head |= {"declaration": result.study.to_json(), "command": result.manifest.command}
+        head["command"] = result.manifest.command
     head |= {name: getattr(result.manifest, name) for name in ASKED}
     head["origins"] = list(origins.values())
     lines = [
@@ -60,7 +63,19 @@ def text(result: StudyResult) -> str:
         for cell in done
     ]
     opening = json.dumps(head, indent=1).removesuffix("\n}")
-    return opening + ',\n "parts": [\n' + ",\n".join(lines) + "\n]}\n"
+    return f"{opening},\n{_declaration(result.study)}{PARTS}" + ",\n".join(lines) + "\n]}\n"
+
+
+def _declaration(study: Study) -> str:
+    """The line of a file that declares the study."""
+    return f' "declaration": {json.dumps(study.to_json(), separators=(",", ":"))},\n'
+
+
+def renewed(content: str, study: Study) -> str:
+    """The content of a file with the study as it is declared now; its runs and their order stay."""
+    head, parts, runs = content.partition(PARTS)
+    kept = [line for line in head.splitlines(True) if not line.startswith(' "declaration": ')]
+    return "".join(kept) + _declaration(study) + parts + runs
 
 
 def _order(result: StudyResult) -> Any:
@@ -125,8 +140,7 @@ def _study_result(path: Path) -> StudyResult:
         )
     try:
         json.dumps(found, allow_nan=False)
-        own = found.get("declaration")
-        study = Study.from_json(own) if own else declarations.get_study(found["study"])
+        study = _study(found)
         cells = [_cell_result(cell, found["origins"]) for cell in found["parts"]]
         there = {cell.place for cell in cells}
         cells += [cell for cell in planned(study, found["scale"]) if cell.place not in there]
@@ -138,6 +152,14 @@ def _study_result(path: Path) -> StudyResult:
             "from the store with tpo evidence DIR"
         ) from error
     return result
+
+
+def _study(found: Mapping[str, Any]) -> Study:
+    """The known study of that name, else the one that the file declares."""
+    name, own = found["study"], found.get("declaration")
+    if name in declarations.list_studies() or not own or own["name"] != name:
+        return declarations.get_study(name)
+    return Study.from_json(own)
 
 
 def planned(study: Study, scale: str) -> list[CellResult]:

@@ -95,23 +95,34 @@ def combined(origins: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def command(result: StudyResult) -> str:
-    """The command that repeats these cells; one command for each number of seeds other than the scale's."""
+    """The command that repeats these cells; one for each first seed, and for other numbers of seeds.
+
+    Of a study that the library does not know by name, the command that was typed.
+    """
     study, scale = result.study, result.manifest.scale
-    if study.name not in declarations.list_studies():
+    if study.name not in declarations.list_studies() and result.manifest.command:
         return result.manifest.command
     size, asked = study.scale(scale), result.manifest.seeds
-    by_seeds: dict[int, list[CellResult]] = {}
+    by_seeds: dict[tuple[int, int], list[CellResult]] = {}
     for cell in result.cells:
         usual = size.settings_at(study, cell.coords)["seeds"] if cell.seeds else size.seeds
         seeds = cell.seeds or asked
-        by_seeds.setdefault(0 if seeds == usual else seeds, []).append(cell)
+        drawn = (0 if seeds == usual else seeds), _first_seed(cell, result)
+        by_seeds.setdefault(drawn, []).append(cell)
     return " && ".join(_command(study, scale, n, cells) for n, cells in sorted(by_seeds.items()))
 
 
-def _command(study: Study, scale: str, seeds: int, cells: Sequence[CellResult]) -> str:
-    size = study.scale(scale)
+def _first_seed(cell: CellResult, result: StudyResult) -> int:
+    """The first of the cell's seeds, from what was noted of its run (`4..7`), else of the study."""
+    known = cell.origin.get("seeds") or result.manifest.provenance.get("seeds")
+    return int(str(known).partition("..")[0]) if known else 0
+
+
+def _command(study: Study, scale: str, drawn: tuple[int, int], cells: Sequence[CellResult]) -> str:
+    size, (seeds, first) = study.scale(scale), drawn
     words = ["tpo", "run", study.name, "--scale", scale]
     words += ["--seeds", str(seeds)] if seeds else []
+    words += ["--seed-offset", str(first)] if first else []
     methods = list(dict.fromkeys(cell.method for cell in cells))
     if set(methods) != set(size.methods or study.methods):
         words += ["--methods", ",".join(methods)]

@@ -8,7 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from tpo.reports.labels import readable, renamed, shortened, verdict_in_words
-from tpo.reports.story import answer, highlighted, main_panels
+from tpo.reports.panels import highlighted, main_panels
+from tpo.reports.story import answer
 from tpo.reports.styles import ALIASES, OWN, css_classes, slug
 
 DIGITS = 5

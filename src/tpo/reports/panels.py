@@ -1,4 +1,4 @@
-"""Panels for a page: the series of a study as plain numbers."""
+"""Panels for a page: the series of a study as plain numbers, and which panels and lines to see first."""
 
 from __future__ import annotations
 
@@ -7,8 +7,14 @@ from typing import Any
 
 from tpo.declarations.study import Measure, Study
 from tpo.reports.load import CellResult
+from tpo.reports.styles import family
 from tpo.stats.intervals import standard_error
 from tpo.storage.numbers import plain
+
+MANY = 8
+"""More lines than this are not all drawn in colour at first."""
+FIRST = ("tpo", "grpo", "ppo", "dg")
+"""The methods whose best line is highlighted among many."""
 
 
 def curve_panels(study: Study, cells: Sequence[CellResult]) -> list[dict[str, Any]]:
@@ -105,3 +111,40 @@ def _bars(study: Study, label: str, members: Sequence[CellResult]) -> dict[str, 
         "y": plain([float(end.mean()) for end in ends]),
         "se": plain([float(standard_error(end)) for end in ends]),
     }
+
+
+def main_panels(panels: Sequence[Mapping[str, Any]]) -> list[bool]:
+    """Which panels are shown at once: the sweep's bars, else the first measure and all that are no curves."""
+    sweeps = [_is_sweep(panel) for panel in panels]
+    if any(sweeps):
+        return sweeps
+    first = next((_measure(panel) for panel in panels if not panel.get("kind")), None)
+    return [bool(panel.get("kind")) or _measure(panel) == first for panel in panels]
+
+
+def _is_sweep(panel: Mapping[str, Any]) -> bool:
+    return panel.get("kind") == "bars" and bool((panel.get("x") or {}).get("label"))
+
+
+def _measure(panel: Mapping[str, Any]) -> str:
+    return str((panel.get("y") or {}).get("label"))
+
+
+def highlighted(study: Mapping[str, Any]) -> list[str]:
+    """The keys of the lines to draw in colour among many: the best two, and the best of `FIRST`; else none."""
+    curves = [panel for panel in study["panels"] if not panel.get("kind") and panel.get("series")]
+    if not curves or len({s["key"] for panel in curves for s in panel["series"]}) <= MANY:
+        return []
+    higher = "accuracy" in _measure(curves[0])
+    ranked = sorted(curves[0]["series"], key=lambda s: _end(s) * (-1 if higher else 1))
+    best = {name: next((s["key"] for s in ranked if family(str(s.get("method"))) == name), None)
+            for name in FIRST}  # fmt: skip
+    return list(
+        dict.fromkeys(key for key in [*(s["key"] for s in ranked[:2]), *best.values()] if key)
+    )
+
+
+def _end(series: Mapping[str, Any]) -> float:
+    """The last known value of the mean, which orders lines; a line without one comes last."""
+    known = [v for v in series.get("mean") or () if v is not None]
+    return float(known[-1]) if known else float("inf")

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from tpo import declarations
 from tpo.reports import comparisons, evidence
 from tpo.reports.gather import gather
 from tpo.reports.load import StudyResult
@@ -33,13 +34,14 @@ def folder_of(docs: Path) -> Path:
 
 
 def made(docs: Path, results: Sequence[StudyResult]) -> dict[Path, str]:
-    """Every generated file, with its text."""
+    """Every generated file, with its text; and the evidence itself, with today's declarations."""
     folder = folder_of(docs)
     compared = comparisons.read(folder)
     found = sections(results, notes(folder), compared.values())
     texts = {**_studies(docs, found), **_comparisons(docs, compared)}
     for result in results:
         texts[docs / "figures" / f"{result.study.name}.svg"] = figure(result).svg()
+    texts |= _renewed(folder, results)
     history = claims_history.updated(folder, found)
     if history:
         texts[folder / claims_history.FILE] = claims_history.text(history)
@@ -52,6 +54,16 @@ def made(docs: Path, results: Sequence[StudyResult]) -> dict[Path, str]:
     if readme.is_file() and BEGIN in (text := readme.read_text(encoding="utf-8")):
         texts[readme] = _replaced(readme, text, highlights(found))
     return texts
+
+
+def _renewed(folder: Path, results: Sequence[StudyResult]) -> dict[Path, str]:
+    """The evidence of the library's studies, with their declarations of today."""
+    known = {folder / f"{result.study.name}.json": result.study for result in results}
+    return {
+        path: evidence.renewed(path.read_text(encoding="utf-8"), study)
+        for path, study in known.items()
+        if path.is_file() and study.name in declarations.list_studies()
+    }
 
 
 def _planned(folder: Path) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""The story of a study: its answer in a sentence, the panels that show it, the lines to look at first."""
+"""The story of a study: what was asked, and its answer in a few sentences of numbers."""
 
 from __future__ import annotations
 
@@ -9,16 +9,12 @@ from typing import Any
 
 from tpo.reports.labels import inline
 from tpo.reports.styles import family
-from tpo.reports.wording import number
+from tpo.reports.wording import number, tally
 from tpo.stats.significance import LEAST
 
 Study = Mapping[str, Any]
 Row = Mapping[str, Any]
 
-MANY = 8
-"""More lines than this are not all drawn in colour at first."""
-FIRST = ("tpo", "grpo", "ppo", "dg")
-"""The methods whose best line is highlighted among many."""
 TOLD = ("CE", "cross-entropy")
 """Methods that are told the answer: a reference, in no ranking."""
 NAMED = 4
@@ -34,9 +30,14 @@ def answer(study: Study) -> list[str]:
     if ranked := [row for row in rows if row.get("metric") == HELD_OUT and row.get("n")]:
         of_models = [_accuracies(ranked), *_speed(study), _few_seeds(ranked)]
         return [sentence for sentence in of_models if sentence]
-    found = [_lowest_error(rows), _first_below(rows, study)]
+    lowest = _lowest_error(rows)
+    speed = [_first_seeds(rows, study), _reached(rows, study), lowest]
     told: list[str | None] = [
-        *(found[::-1] if _asks_speed(study) else found),
+        *(
+            speed
+            if asks_speed(study)
+            else [lowest, _not_significant(study), _first_below(rows, study)]
+        ),
         _held(study),
         _agreed(rows),
         _few_seeds(rows),
@@ -66,15 +67,32 @@ def _held(study: Study) -> str | None:
 
 
 def _agreed(rows: Sequence[Row]) -> str | None:
-    compared = [row["agreement"] for row in rows if row.get("agreement")]
-    agree = sum(verdict == "agrees" for verdict in compared)
-    return f"{agree} of {len(compared)} published numbers agree with ours." if compared else None
+    """The verdicts on the published numbers; nothing before one is compared."""
+    if not any(row.get("agreement") for row in rows):
+        return None
+    return f"Published numbers, {tally(rows, 'with too few seeds')}."
 
 
-def _asks_speed(study: Study) -> bool:
-    """Whether the first claim counts steps."""
-    claims = list(study.get("verdicts") or ())
-    return any(" steps (median" in str(claim.get("detail")) for claim in claims[:1])
+def asks_speed(study: Study) -> bool:
+    """Whether the first claim of the study counts steps."""
+    return study.get("asks") == "steps"
+
+
+def _not_significant(study: Study) -> str | None:
+    """Why the first claim, if it is about final errors, can be undecided whoever has the lowest mean."""
+    for claim in list(study.get("verdicts") or ())[:1]:
+        against = claim.get("against") or ()
+        if study.get("asks") != "end" or claim["status"] != "undecided" or not against:
+            continue
+        compared = sum(int(one["settings"]) for one in against)
+        hold = sum(int(one["hold"]) for one in against)
+        found = (
+            f"{hold} of {compared} comparisons hold at 95%"
+            if compared > 1
+            else "the noise is larger"
+        )
+        return f"A lower mean can be chance: “{claim['claim']}” is undecided, since {found}."
+    return None
 
 
 def _lowest_error(rows: Sequence[Row]) -> str | None:
@@ -86,20 +104,36 @@ def _lowest_error(rows: Sequence[Row]) -> str | None:
 
 
 def _first_below(rows: Sequence[Row], study: Study) -> str | None:
+    """Whose mean over seeds is first below the threshold."""
+    return _first(rows, study, "steps_to_threshold", "mean error")
+
+
+def _first_seeds(rows: Sequence[Row], study: Study) -> str | None:
+    """Whose median seed is first below the threshold."""
+    return _first(rows, study, "steps_median", "error (median seed)")
+
+
+def _first(rows: Sequence[Row], study: Study, key: str, of: str) -> str | None:
     threshold, unit = study.get("threshold"), str((study.get("x") or {}).get("label") or "step")
-    values = {
-        _place(row): _steps(row["steps_to_threshold"])
-        for row in rows
-        if row.get("steps_to_threshold") is not None
-    }
+    values = {_place(row): _steps(row[key]) for row in rows if row.get(key) is not None}
     if threshold is None or not any(value < NEVER for value in values.values()):
         return None
-    level = f"{number(100 * threshold)}% mean error"
+    level = f"{number(100 * threshold)}% {of}"
     groups = _contests(values)
     if len(groups) == 1:
         ranked = _ranking(groups[0], lambda v: f"after {number(v)}", f" {unit}s")
         return f"First below {level}: {ranked}."
     return _wins(groups, f"is first below {level}")
+
+
+def _reached(rows: Sequence[Row], study: Study) -> str | None:
+    """How many seeds of each method get below the threshold at some time, in a study of one setting."""
+    known = [row for row in rows if row.get("reached") is not None]
+    if not known or len({_place(row)[0] for row in known}) > 1 or study.get("threshold") is None:
+        return None
+    counted = {_place(row)[1]: f"{row['reached']} of {row['n']}" for row in known}
+    words = _listed([f"{name} on {seeds}" for name, seeds in counted.items()])
+    return f"Seeds that reached {number(100 * study['threshold'])}%: {words}."
 
 
 def _steps(value: object) -> float:
@@ -203,46 +237,6 @@ def _speed(study: Study) -> list[str]:
 def _listed(words: Sequence[str]) -> str:
     """`a, b and c`"""
     return " and ".join(filter(None, [", ".join(words[:-1]), *words[-1:]]))
-
-
-# ---- panels and lines ------------------------------------------------------------------------
-
-
-def main_panels(panels: Sequence[Mapping[str, Any]]) -> list[bool]:
-    """Which panels are shown at once: the sweep's bars, else the first measure and all that are no curves."""
-    sweeps = [_is_sweep(panel) for panel in panels]
-    if any(sweeps):
-        return sweeps
-    first = next((_measure(panel) for panel in panels if not panel.get("kind")), None)
-    return [bool(panel.get("kind")) or _measure(panel) == first for panel in panels]
-
-
-def _is_sweep(panel: Mapping[str, Any]) -> bool:
-    return panel.get("kind") == "bars" and bool((panel.get("x") or {}).get("label"))
-
-
-def _measure(panel: Mapping[str, Any]) -> str:
-    return str((panel.get("y") or {}).get("label"))
-
-
-def highlighted(study: Study) -> list[str]:
-    """The keys of the lines to draw in colour among many: the best two, and the best of `FIRST`; else none."""
-    curves = [panel for panel in study["panels"] if not panel.get("kind") and panel.get("series")]
-    if not curves or len({s["key"] for panel in curves for s in panel["series"]}) <= MANY:
-        return []
-    higher = "accuracy" in _measure(curves[0])
-    ranked = sorted(curves[0]["series"], key=lambda s: _end(s) * (-1 if higher else 1))
-    best = {name: next((s["key"] for s in ranked if family(str(s.get("method"))) == name), None)
-            for name in FIRST}  # fmt: skip
-    return list(
-        dict.fromkeys(key for key in [*(s["key"] for s in ranked[:2]), *best.values()] if key)
-    )
-
-
-def _end(series: Mapping[str, Any]) -> float:
-    """The last known value of the mean, which orders lines; a line without one comes last."""
-    known = [v for v in series.get("mean") or () if v is not None]
-    return float(known[-1]) if known else float("inf")
 
 
 # ---- what was asked --------------------------------------------------------------------------

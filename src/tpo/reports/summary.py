@@ -27,10 +27,11 @@ STEPS = 240
 def summarise(*folders: str | Path) -> list[dict[str, Any]]:
     """One dict per study found in stores and folders of evidence, in the order of `tpo studies`.
 
-    Keys: name, title, source, question, about, command, scale, settings; x and y, the axes (a panel may have
-    its own y); panels; table; failures; verdicts; profiles; provenance, cost and progress. A panel without
-    "kind" holds curves. A panel of kind "bars" has series of x, y and se; one of kind "simplex" has series
-    of arrows between points of the triangle. Errors are fractions in curves and percent in tables.
+    Keys: name, title, source, question, about, command, scale, settings; threshold; asks, the metric of
+    the first claim; x and y, the axes (a panel may have its own y); panels; table; failures; verdicts;
+    profiles; provenance, cost and progress. A panel without "kind" holds curves. A panel of kind "bars" has
+    series of x, y and se; one of kind "simplex" has series of arrows between points of the triangle. Errors
+    are fractions in curves and percent in tables.
     """
     return [summary(result) for result in gather(folders)]
 
@@ -54,6 +55,7 @@ def summary(result: StudyResult) -> dict[str, Any]:
         "scale": manifest.scale,
         "settings": dict(manifest.settings),
         "threshold": study.threshold,
+        "asks": study.claims[0].metric if study.claims else "end",
         "x": {"label": study.x_label},
         "y": {"label": measure.label, "log": measure.log},
         **shown,

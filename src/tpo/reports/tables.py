@@ -21,13 +21,14 @@ from tpo.storage.numbers import number
 COLUMNS = (
     "method", "metric", "published", "ours", "low", "high", "agreement", "mean", "median", "iqm",
     "iqm_low", "iqm_high", "best", "last100", "solved", "failed", "n", "steps_to_threshold",
-    "steps_median", "steps_low", "steps_high", "reached", "device",
+    "steps_median", "steps_low", "steps_high", "reached", "threshold", "device",
 )  # fmt: skip
 """Columns after the coordinates. ours: our value of the published metric; low and high: its range in a
 repetition; agreement: the verdict of `tpo.stats.repetition`. The statistics are of the error in percent:
 mean to iqm_high over seeds at the last episode, best the lowest point of the mean curve, last100 the mean
 over the last 100 episodes, solved the seeds below the threshold at the last episode, failed those above 90%.
-steps_to_threshold is of the mean curve (the paper's definition), steps_median of the median seed."""
+steps_to_threshold is of the mean curve (the paper's definition), steps_median of the median seed; reached are
+the seeds below the threshold (in percent) at some episode."""
 
 NEVER = "never"
 FINAL = "final error %"
@@ -131,6 +132,7 @@ def _statistics(study: Study, series: Series, split: bool) -> dict[str, Any]:
         "solved": solved(series.last, study.threshold),
         "failed": int((series.last > FAILED).sum()) if split else None,
         "n": series.seeds,
+        "threshold": 100 * study.threshold,
         **_steps(series),
     }
 

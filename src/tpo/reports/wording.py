@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from tpo.reports.labels import readable as readable
+from tpo.stats.repetition import AGREES, HIGHER, LOWER, NOISY
 
 Row = Mapping[str, Any]
 
@@ -39,11 +41,13 @@ MEANINGS = {
     "mean, with its 95% bootstrap interval",
     "best": "the lowest point of the mean curve",
     "last 100": "the mean over the last 100 episodes (the last tenth of shorter runs)",
-    "solved": "seeds whose error at the last episode is below the threshold",
+    "below 1% at the end": "seeds whose error at the last episode is below the threshold, 1% unless the "
+    "heading says another. A seed that reached it may relapse",
     "failed": "seeds whose error at the last episode is above 90%, in studies with such seeds",
     "steps": "the first episode at which the mean over seeds is below the threshold, as the paper counts",
-    "median steps": "the same of the median seed, with its 95% interval (ordered values), and how many seeds "
-    "get there; *never* if at most half do",
+    "reached 1%": "seeds whose own error is below the threshold at some episode",
+    "median steps": "the first episode at which the median seed is below the threshold, with its 95% interval "
+    "(ordered values); *never* if at most half of the seeds get there within the run",
 }
 """What the columns of a table of learning curves mean."""
 
@@ -82,6 +86,31 @@ def value_text(value: object) -> str:
     return number(value, 6) if isinstance(value, float) else str(value)
 
 
+SAID = {
+    AGREES: "agree",
+    LOWER: "where ours is lower",
+    HIGHER: "where ours is higher",
+    NOISY: "too noisy to tell",
+}
+"""How a count of verdicts on published numbers goes on."""
+
+
+def tally(rows: Iterable[Row], others: str) -> str:
+    """`40 in all: 3 agree, 37 too noisy to tell`; others: what is said of numbers without a verdict."""
+    count = Counter(row.get("agreement") for row in rows if row.get("published") is not None)
+    words = [f"{count[verdict]} {said}" for verdict, said in SAID.items() if count[verdict]]
+    if left := count.total() - sum(count[verdict] for verdict in SAID):
+        words.append(f"{left} {others}")
+    return f"{count.total()} in all: {', '.join(words)}"
+
+
+def settings(study: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of a study, with its episodes named as in its figures and sentences, such as steps."""
+    unit = str((study.get("x") or {}).get("label") or "")
+    named = {"episodes": "steps"} if unit == "step" else {}
+    return {named.get(key, key): value for key, value in (study.get("settings") or {}).items()}
+
+
 def share_done(study: Mapping[str, Any]) -> tuple[int, int]:
     """Finished cells and all cells."""
     progress = study.get("progress") or {}
@@ -101,19 +130,36 @@ def columns(rows: Sequence[Row]) -> list[Column]:
     if any(row.get("agreement") for row in rows):
         found.insert(_place(found, "ours") + 1, Column("verdict", _verdict, None))
     if any(row.get("solved") is not None for row in rows):
-        found.append(Column("solved", lambda row: _count(row, "solved")))
+        found.append(Column(at_end(rows), lambda row: _count(row, "solved")))
     elif any(row.get("n") for row in rows):
         found.append(Column("seeds", lambda row: number(row.get("n"))))
     if any(row.get("failed") is not None for row in rows):
         found.append(Column("failed", lambda row: _count(row, "failed")))
     found += _plain(rows, "steps_to_threshold", "steps")
     if any(row.get("reached") for row in rows):
+        found.append(Column(reached(rows), lambda row: _count(row, "reached")))
         found.append(Column("median steps", _median_steps))
     if len({row.get("device") for row in rows if row.get("device")}) > 1:
         found.append(Column("device", lambda row: str(row.get("device") or ""), None))
     if any(row.get("done") is False for row in rows):
         found.append(Column("state", _state, None))
     return found
+
+
+def reached(rows: Sequence[Row]) -> str:
+    """The heading of the seeds below the threshold at some episode: `reached 1%`."""
+    return f"reached {_threshold(rows)}"
+
+
+def at_end(rows: Sequence[Row]) -> str:
+    """The heading of the seeds below the threshold at the last episode: `below 1% at the end`."""
+    return f"below {_threshold(rows)} at the end"
+
+
+def _threshold(rows: Sequence[Row]) -> str:
+    """The threshold of these rows; that of the paper where they do not say."""
+    known = {row["threshold"] for row in rows if row.get("threshold") is not None}
+    return " or ".join(f"{number(one)}%" for one in sorted(known)) or "1%"
 
 
 def _place(found: Sequence[Column], title: str) -> int:
@@ -151,10 +197,7 @@ def _count(row: Row, key: str) -> str:
 
 
 def _median_steps(row: Row) -> str:
-    if row.get("steps_median") is None:
-        return "–"
-    found = _interval(row, "steps_median", ("steps_low", "steps_high"))
-    return f"{found} ({_count(row, 'reached')})"
+    return _interval(row, "steps_median", ("steps_low", "steps_high"))
 
 
 def _plain(rows: Sequence[Row], key: str, title: str) -> list[Column]:
@@ -202,7 +245,7 @@ RIVAL_COLUMNS = (
 FAILURE_COLUMNS = (
     Column("method", lambda row: readable(row["method"]), None),
     *(Column(title, _of(key)) for title, key in (
-        ("runs", "runs"), ("failed", "failed"), ("Fisher's p", "p"), ("solved", "solved"),
+        ("runs", "runs"), ("failed", "failed"), ("Fisher's p", "p"), ("below threshold", "solved"),
         ("lower median", "lower"),
     )),
 )  # fmt: skip
@@ -215,5 +258,6 @@ def failures_meaning(rows: Sequence[Row]) -> str:
     return (
         "Over all settings, at the last episode; a run that two settings share counts once. Failed: an error "
         f"above 90%. Fisher's p: of as many failures as {first} has, corrected for the number of methods "
-        f"(Holm). Lower median: in how many settings the median seed ends below that of {first}."
+        "(Holm). Below threshold: an error that counts as learned. Lower median: in how many settings "
+        f"the median seed ends below that of {first}."
     )

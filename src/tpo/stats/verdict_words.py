@@ -20,7 +20,8 @@ def shown(metric: str, x: np.ndarray) -> str:
     if metric in COUNTS:
         median = MedianSteps.of(x)
         value = f"{median.value:.0f} {metric}" if np.isfinite(median.value) else "never"
-        return f"{value} (median, {median.reached} of {len(x)} seeds get there)"
+        seeds = "1 seed gets" if len(x) == 1 else f"{len(x)} seeds get"
+        return f"{value} (median, {median.reached} of {seeds} there)"
     return f"{amount(metric, float(np.mean(x)))} (median {amount(metric, float(np.median(x)))})"
 
 

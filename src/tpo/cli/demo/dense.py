@@ -46,10 +46,11 @@ def main(args: argparse.Namespace) -> int:
     print_results(results, jobs[0].episodes)
     for line in verdicts(folder):
         print(line)
-    print(
-        f"Paired over {jobs[0].seeds} seeds; one that does not get there counts as "
-        f"{jobs[0].episodes + 1} steps."
-    )
+    if jobs[0].seeds > 1:
+        print(
+            f"Paired over {jobs[0].seeds} seeds; one that does not get there counts as "
+            f"{jobs[0].episodes + 1} steps."
+        )
     print(f"\n{conclusion(results, jobs[0].episodes)}\n{DEMO_FULL}")
     show(write(folder), time.monotonic() - began, args.open)
     return 0
@@ -58,11 +59,12 @@ def main(args: argparse.Namespace) -> int:
 def introduction(jobs: Sequence[Job]) -> str:
     """The task, what is equal for all methods, and what is not."""
     cell: Any = jobs[0].cell
+    seeds = f"{jobs[0].seeds} seed{'s' if jobs[0].seeds > 1 else ''}"
     return (
         f"Task: reverse {cell.task.horizon} random bits. Each correct token is rewarded (a dense reward).\n"
         f"Equal for all: the model, {jobs[0].episodes} steps of {cell.budget.batch} prompts, "
-        f"{jobs[0].seeds} seeds.\nTPO and GRPO score {cell.method.rollout.group_size} candidates per token; "
-        "PPO and DG take one rollout per prompt.\nA seed has solved the task once its error is below 1%."
+        f"{seeds}.\nTPO and GRPO score {cell.method.rollout.group_size} candidates per token; "
+        "PPO and DG take one rollout per prompt.\nA seed reaches 1% at the first step with an error below 1%."
     )
 
 

@@ -67,13 +67,13 @@ class Live:
         return sum(row.episode for row in self.rows.values())
 
     def table(self) -> Any:
-        """A row per method: step, accuracy and its bar, solved seeds; the time left above."""
+        """A row per method: step, accuracy and its bar, seeds that reached 1% error; the time left above."""
         from rich.table import Table
 
         found = Table(
             title=f"training accuracy per token, mean over seeds. {self.clock.left(self.done)}"
         )
-        for column in ("method", "step", "accuracy", "", "solved"):
+        for column in ("method", "step", "accuracy", "", "reached 1%"):
             found.add_column(column)
         for label, row in self.rows.items():
             found.add_row(label, f"{row.episode}/{row.total}", *row.cells)
@@ -108,18 +108,18 @@ class MethodRow:
         return 1 - float(self.result.errors[:, -10:].mean()) if self.result else 0.0
 
     @property
-    def solved(self) -> str:
-        """Solved seeds of all."""
-        return f"{self.result.solved} of {len(self.result.errors)}" if self.result else ""
+    def reached(self) -> str:
+        """Seeds that reached 1% error, of all."""
+        return f"{self.result.reached} of {len(self.result.errors)}" if self.result else ""
 
     @property
     def cells(self) -> tuple[str, str, str]:
-        """Accuracy, its bar, solved seeds."""
+        """Accuracy, its bar, seeds that reached 1% error."""
         if not self.result:
             return "", "waiting", ""
-        return f"{self.accuracy:.1%}", bar(self.accuracy), self.solved
+        return f"{self.accuracy:.1%}", bar(self.accuracy), self.reached
 
     @property
     def words(self) -> str:
         """The same for a plain line."""
-        return f"accuracy {self.accuracy:6.1%}, solved on {self.solved} seeds"
+        return f"accuracy {self.accuracy:6.1%}, {self.reached} seeds reached 1% error"

@@ -1,4 +1,4 @@
-"""What `tpo demo` measured, from saved curves: steps to 1% error, solved seeds and final error."""
+"""What `tpo demo` measured, from saved curves: steps to 1% error, seeds that reached it, and final error."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tpo.stats.curves import seed_steps, tail
+from tpo.stats.curves import MedianSteps, seed_steps, tail
 
 if TYPE_CHECKING:
     from tpo.lab.execution.jobs import Job
 
 THRESHOLD = 0.01
-"""A seed has solved the task once its error is below this."""
+"""The error that counts as learned."""
 
 
 @dataclass(frozen=True)
@@ -32,9 +32,14 @@ class Result:
         return seed_steps(episodes, self.errors, THRESHOLD)
 
     @property
-    def solved(self) -> int:
+    def median(self) -> MedianSteps:
+        """The median seed's steps, infinite if at most half get there, and how many do; as in reports."""
+        return MedianSteps.of(np.where(self.steps > self.errors.shape[1], np.inf, self.steps))
+
+    @property
+    def reached(self) -> int:
         """Seeds whose error was below 1% at some step."""
-        return int((self.steps <= self.errors.shape[1]).sum())
+        return self.median.reached
 
     @property
     def final_error(self) -> float:
@@ -42,17 +47,21 @@ class Result:
         return float(tail(self.errors).mean())
 
     def cells(self, episodes: int) -> tuple[str, str, str, str]:
-        """The method, its steps to 1% error (median and range), its solved seeds, its final error."""
+        """The method, its steps to 1% error (median and range), how many seeds reached it, its final error."""
         middle, first, last = (
-            _steps(x, episodes) for x in (np.median(self.steps), self.steps.min(), self.steps.max())
+            _steps(x, episodes) for x in (self.median.value, self.steps.min(), self.steps.max())
         )
         span = middle if first == last else f"{middle} ({first} to {last})"
-        solved = f"{self.solved} of {len(self.steps)} seeds"
-        return self.label, span, solved, f"{self.final_error:.1%}"
+        reached = f"{self.reached} of {_seeds(len(self.steps))}"
+        return self.label, span, reached, f"{self.final_error:.1%}"
 
 
 def _steps(x: float, episodes: int) -> str:
     return f"over {episodes}" if x > episodes else f"{x:.0f}"
+
+
+def _seeds(n: int) -> str:
+    return f"{n} seed{'s' if n > 1 else ''}"
 
 
 def results_of(folder: Path, jobs: Sequence[Job]) -> list[Result]:
@@ -70,7 +79,7 @@ def print_results(results: Sequence[Result], episodes: int) -> None:
     from rich.table import Table
 
     table = Table()
-    for name in ("method", "steps to 1% error: median (range)", "solved", "final error"):
+    for name in ("method", "steps to 1% error: median (range)", "reached 1%", "final error"):
         table.add_column(name, justify="left" if name == "method" else "right")
     for result in results:
         table.add_row(*result.cells(episodes))
@@ -80,8 +89,8 @@ def print_results(results: Sequence[Result], episodes: int) -> None:
 def conclusion(results: Sequence[Result], episodes: int) -> str:
     """One sentence that compares the first method with the others."""
     first, *rivals = results
-    others = ", ".join(f"{r.label} on {r.solved}" for r in rivals)
-    seeds = f"{first.solved} of {len(first.steps)} seeds"
-    middle = float(np.median(first.steps))
+    others = ", ".join(f"{r.label} on {r.reached}" for r in rivals)
+    seeds = f"{first.reached} of {_seeds(len(first.steps))}"
+    middle = first.median.value
     speed = f", in a median of {middle:.0f}" if middle <= episodes else ""
-    return f"Within {episodes} steps {first.label} solves the task on {seeds}{speed}; {others}."
+    return f"Within {episodes} steps {first.label} reaches 1% error on {seeds}{speed}; {others}."

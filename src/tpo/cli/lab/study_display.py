@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tpo.cli.lab.plain_progress import PlainProgress
+from tpo.reports.wording import at_end, reached
 
 if TYPE_CHECKING:
     from tpo.lab.execution.jobs import Job
@@ -113,8 +114,12 @@ OWN = "own run"
 """The source of a run of your own."""
 HEADINGS = {
     "metric": "metric", "published": "published", "ours": "ours", "last100": "last 100",
-    "median": "median", "iqm": "IQM [95%]", "solved": "solved", "steps_to_threshold": "steps",
+    "median": "median", "iqm": "IQM [95%]", "solved": "", "reached": "", "steps_median": "median steps",
+    "steps_to_threshold": "steps",
 }  # fmt: skip
+"""Columns, and their headings where these do not depend on the study."""
+OF_SPEED, OF_ENDS = ("reached", "steps_median"), ("solved",)
+"""Columns of a study that asks for steps, and of one that asks for final errors."""
 
 
 def show(summary: Mapping[str, Any]) -> None:
@@ -129,14 +134,19 @@ def show(summary: Mapping[str, Any]) -> None:
         console.print(f"{summary['title']}: no numbers yet")
         return
     axes = dict.fromkeys(key for row in rows for key in row["coords"])
-    used = [name for name in HEADINGS if any(row.get(name) is not None for row in rows)]
+    left_out = OF_ENDS if summary["asks"] == "steps" else OF_SPEED
+    used = [
+        name
+        for name in HEADINGS
+        if name not in left_out and any(row.get(name) is not None for row in rows)
+    ]
     metrics = dict.fromkeys(row["metric"] for row in rows)
     if len(metrics) == 1:
         used.remove("metric")
     table = Table(title=_title(summary), caption=_caption(summary, list(metrics)), padding=(0, 0))
-    headings = HEADINGS | (
-        {} if "published" in used or len(metrics) > 1 else {"ours": rows[0]["metric"]}
-    )
+    headings = HEADINGS | {"solved": at_end(rows), "reached": reached(rows)}
+    if "published" not in used and len(metrics) == 1:
+        headings["ours"] = rows[0]["metric"]
     for name in (*axes, "method", *used):
         justify: Any = "left" if name in ("method", "metric") else "right"
         table.add_column(headings.get(name, name), justify=justify)
@@ -157,12 +167,13 @@ def _title(summary: Mapping[str, Any]) -> str:
 
 
 def _filled(row: Mapping[str, Any]) -> dict[str, Any]:
-    """The row with its interval and its solved seeds as text."""
+    """The row with its interval, and with its counts of seeds as text."""
     found = dict(row)
     if row.get("iqm_low") is not None:
         found["iqm"] = f"{row['iqm']:.2g} [{row['iqm_low']:.2g}, {row['iqm_high']:.2g}]"
-    if row.get("solved") is not None:
-        found["solved"] = f"{row['solved']} of {row['n']}"
+    for name in ("solved", "reached"):
+        if row.get(name) is not None:
+            found[name] = f"{row[name]} of {row['n']}"
     return found
 
 

@@ -9,10 +9,15 @@ from typing import Any
 from tpo.reports.html.elements import Html, element, joined
 from tpo.reports.html.tables import READING, by_rival, failed, numbers, scrolling
 from tpo.reports.story import question, sentences
-from tpo.reports.wording import duration, share_done, value_text
+from tpo.reports.wording import duration, settings, share_done, value_text
 
 BADGES = {"holds": ("✓", "yes"), "does not hold": ("✗", "no"), "undecided": ("?", "open")}
 """The sign of a verdict and its CSS class."""
+ABOUT = (
+    "Target policy optimization (TPO) turns the scores of a group of samples into a target distribution, then "
+    "fits the policy to it by cross-entropy."
+)
+"""What TPO is, as the README says it."""
 TALLY = {
     "holds": "claims hold",
     "does not hold": "claims do not hold",
@@ -25,14 +30,16 @@ MANY_REASONS = 8
 
 
 def overview(studies: Sequence[Mapping[str, Any]]) -> Html:
-    """Every study in a row: what was found, and which claims hold."""
+    """What TPO is and what was asked; then every study in a row: its question, its answer, its claims."""
     tally = Counter(v["status"] for study in studies for v in study.get("verdicts") or ())
     facts = [
         _fact(str(len(studies)), "studies"),
         *(_fact(str(tally[status]), TALLY[status], kind) for status, (_, kind) in BADGES.items()),
     ]
     rows = [_overview_row(study) for study in studies]
-    heads = [element("th", text, scope="col") for text in ("study", "what was found", "claims")]
+    heads = [
+        element("th", text, scope="col") for text in ("study", "what was asked and found", "claims")
+    ]
     table = element(
         "table",
         element("thead", element("tr", *heads)),
@@ -42,10 +49,21 @@ def overview(studies: Sequence[Mapping[str, Any]]) -> Html:
     return element(
         "section",
         element("h2", "Overview"),
+        element("p", ABOUT, class_="about"),
+        element("p", _asked(studies), class_="about"),
         element("div", *facts, class_="facts"),
         scrolling(table, "Overview of the studies"),
         class_="study",
         id="overview",
+    )
+
+
+def _asked(studies: Sequence[Mapping[str, Any]]) -> str:
+    """What was asked, over all studies."""
+    tested = sum(bool(study.get("verdicts")) for study in studies)
+    return (
+        "Asked here: how do objectives compare on the same task with the same seeds? Each study has a question "
+        f"of its own; {tested} of {len(studies)} test claims, each with a verdict."
     )
 
 
@@ -61,11 +79,13 @@ def _overview_row(study: Mapping[str, Any]) -> Html:
     badges: list[object] = [_badge(one, counted[one]) for one in BADGES if counted[one]]
     link = element("a", study.get("title"), href=f"#{study['anchor']}")
     source = element("small", study.get("source"))
+    words, _ = question(study)
+    asked = joined(element("em", words), " ") if words else None
     found = (study.get("answer") or ["see the figures" if done else "nothing has finished yet"])[0]
     return element(
         "tr",
         element("th", link, source, scope="row"),
-        element("td", found, _progress(study) if done < cells else None, data_label="found"),
+        element("td", asked, found, _progress(study) if done < cells else None, data_label="found"),
         element("td", *(badges or ["–"]), data_label="claims"),
     )
 
@@ -208,7 +228,7 @@ def _details(study: Mapping[str, Any]) -> Html:
         _set_up(study),
         element(
             "div",
-            _facts("Settings", study.get("settings") or {}),
+            _facts("Settings", settings(study)),
             _facts("Provenance", study.get("provenance") or {}),
             class_="columns",
         ),

@@ -6,15 +6,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from tpo.reports.html.elements import Html, element
-from tpo.reports.story import HELD_OUT
+from tpo.reports.story import HELD_OUT, asks_speed
 from tpo.reports.wording import (
     FAILURE_COLUMNS,
     FAILURES,
     RIVAL_COLUMNS,
     Column,
+    at_end,
     columns,
     failures_meaning,
     number,
+    reached,
 )
 
 Row = Mapping[str, Any]
@@ -23,7 +25,7 @@ LONG = 20
 """A table with more rows is opened on demand."""
 AT_LAST = "final error %"
 """The published metric that is read at the last episode, and not over the last 100."""
-EXTRA = ("mean", "median", "IQM [95%]", "best", "seeds", "device", "median steps")
+EXTRA = ("mean", "median", "IQM [95%]", "best", "seeds", "device")
 """Columns on demand."""
 PUBLISHED = ("published", "metric", "verdict")
 """Columns about published numbers."""
@@ -39,8 +41,10 @@ READING = {
     "Published final errors are read at the last episode.",
     "Mean, median, IQM, best": "of the error in percent at the last episode, over seeds. IQM is the "
     "interquartile mean, with its 95% bootstrap interval. Best is the lowest point of the mean curve.",
-    "Solved": "seeds whose error at the last episode is below the threshold. Failed: those above 90%. Steps: "
-    "the first episode at which the mean over seeds is below the threshold, and the same of the median seed.",
+    "Reached 1%": "seeds whose own error is below the threshold at some episode, a training step. Below "
+    "1% at the end: those below it at the last one; a seed may relapse. Failed: those above 90% there.",
+    "Steps": "the first episode at which the mean over seeds is below the threshold. Median steps: the same of "
+    "the median seed; never if at most half of the seeds get there within the run.",
     "Accuracy": "of language models, on held-out prompts: the interquartile mean over seeds, with its 95% "
     "bootstrap interval. A seed that never reaches a level is left out of the rollouts to that level.",
     "Claims": "compared in pairs over seeds. A claim holds if each of its comparisons is significant at 95%. "
@@ -59,7 +63,7 @@ def numbers(study: Mapping[str, Any]) -> Html | None:
     rows = (study.get("table") or {}).get("rows") or []
     if not rows:
         return None
-    shown = _by_metric(rows) if _many_metrics(rows) else _by_setting(rows)
+    shown = _by_metric(rows) if _many_metrics(rows) else _by_setting(rows, asks_speed(study))
     records = _methods(rows) if _many_metrics(rows) else rows
     found = _table(study, records, shown)
     title = f"Numbers: {len(records)} {'methods' if _many_metrics(rows) else 'rows'}"
@@ -148,8 +152,13 @@ def _extra(column: Column) -> Column:
 # ---- a row per setting and method ------------------------------------------------------------
 
 
-def _by_setting(rows: Sequence[Row]) -> list[Column]:
-    """The columns of `wording.columns` in the page's order; without published numbers, none about them."""
+def _by_setting(rows: Sequence[Row], speed: bool) -> list[Column]:
+    """The columns of `wording.columns` in the page's order; without published numbers, none about them.
+
+    speed: the study asks for steps, so those of the seeds are shown at once, the end and the mean on demand.
+    """
+    seeds, end = (reached(rows), "median steps"), (at_end(rows), "steps")
+    extra = (*EXTRA, *(end if speed else seeds))
     published = any(row.get("published") is not None for row in rows)
     curves = any(row.get("last100") is not None for row in rows)
     metrics = {_metric(row) for row in rows}
@@ -164,7 +173,7 @@ def _by_setting(rows: Sequence[Row]) -> list[Column]:
         column = _renamed(column, published and curves)
         if column.title == "ours" and not published:
             column = column._replace(title="mean")
-        found.append(_extra(column) if column.title in EXTRA and curves else column)
+        found.append(_extra(column) if column.title in extra and curves else column)
     return found
 
 

@@ -14,7 +14,7 @@ HIGHLIGHTS: tuple[tuple[str, Mapping[str, Any], str], ...] = (
     (
         "terminal",
         {"H": 10, "matching": "prompt"},
-        "with answers of H = 10 tokens and equally many prompts for each method",
+        "with 10-token answers and equal prompts",
     ),
 )
 """What the README shows: a study's figure, and its numbers at one point of the grid, described in words."""
@@ -43,12 +43,14 @@ def _line(section: Section, where: Mapping[str, Any], described: str) -> str:
         if row["metric"] == metric or metric == FINAL:
             found.setdefault(row["method"], _number(row, metric))
     numbers = ", ".join(found.values())
-    return f"{metric} {described}: {numbers}."
+    return f"{metric} {described} [a repetition's range]: {numbers}."
 
 
 def _number(row: Mapping[str, Any], metric: str) -> str:
-    """`TPO 7.1 (paper 7.4)`; for a row of another metric, the mean, which every row has."""
+    """`TPO 7.1 [4.2, 10] (paper 7.4)`; for a row of another metric, the mean, which every row has."""
     if row["metric"] != metric:
         return f"{row['method']} {number(row['mean'])}"
     words = f"{row['method']} {number(row['ours'])}"
+    if row.get("low") is not None:
+        words += f" [{number(row['low'], 2)}, {number(row['high'], 2)}]"
     return f"{words} (paper {row['published']})" if row.get("published") else words

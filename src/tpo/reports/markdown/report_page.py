@@ -15,6 +15,7 @@ from tpo.reports.wording import (
     duration,
     failures_meaning,
     meanings,
+    settings,
     share_done,
     value_text,
 )
@@ -60,7 +61,7 @@ def study(found: Mapping[str, Any], explained: bool = True) -> str:
         failed(found),
         legend(meanings(rows)) if explained else "",
         str(found.get("notes") or ""),
-        facts("Settings", found.get("settings") or {}),
+        facts("Settings", settings(found)),
         facts("Provenance", found.get("provenance") or {}),
         code(str(found.get("command") or "")),
     ]

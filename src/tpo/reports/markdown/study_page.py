@@ -12,18 +12,11 @@ from tpo.reports.markdown import report_page
 from tpo.reports.markdown.notes import Group
 from tpo.reports.markdown.sections import NOT_RUN, Section
 from tpo.reports.page_data import plain
-from tpo.reports.wording import MEANINGS, duration, share_done
+from tpo.reports.wording import MEANINGS, SAID, duration, settings, share_done
+from tpo.reports.wording import tally as tally_of
 from tpo.stats.repetition import AGREES, HIGHER, LOWER, NOISY
 from tpo.stats.significance import LEAST
 
-VERDICTS = (AGREES, LOWER, HIGHER, NOISY)
-SAID = {
-    AGREES: "agree",
-    LOWER: "where ours is lower",
-    HIGHER: "where ours is higher",
-    NOISY: "too noisy to tell",
-    NOT_RUN: "not run",
-}
 CLAIMS = {"holds": "hold", "does not hold": "do not hold", "undecided": "undecided"}
 
 INTRODUCTION = """# Studies: the paper's experiments, run again
@@ -97,7 +90,7 @@ def page(found: Section) -> str:
         "## Setting",
         report_page.text(shown["about"]),
         report_page.text(_runs(shown)),
-        report_page.facts("Settings", shown.get("settings") or {}),
+        report_page.facts("Settings", settings(shown)),
         report_page.facts("Provenance", shown.get("provenance") or {}),
         "The command that repeats these runs:",
         report_page.code(shown["command"]),
@@ -141,18 +134,17 @@ def counts(found: Section) -> Counter[str]:
 
 def published(found: Section) -> str:
     """A sentence on the published numbers; empty for a study without any."""
-    count = counts(found)
-    if not (total := sum(count.values())):
+    if not counts(found):
         return ""
-    words = [f"{count[verdict]} {said}" for verdict, said in SAID.items() if count[verdict]]
-    return f"Published numbers ({report_page.text(found['source'])}), {total} in all: {', '.join(words)}."
+    said = tally_of(found["table"]["rows"], NOT_RUN)
+    return f"Published numbers ({report_page.text(found['source'])}), {said}."
 
 
 def tally(found: Sequence[Section]) -> str:
     """How many numbers agree with ours, and how many claims hold."""
     count = sum((counts(one) for one in found), Counter())
     total = sum(count.values())
-    compared = sum(count[verdict] for verdict in VERDICTS)
+    compared = sum(count[verdict] for verdict in SAID)
     claims = Counter(verdict["status"] for one in found for verdict in one["verdicts"])
     by_status = ", ".join(f"{claims[status]} {words}" for status, words in CLAIMS.items())
     return (

@@ -10,6 +10,7 @@ from typing import Any
 from tpo.declarations.manifest import Manifest
 from tpo.declarations.study import ERROR, Scale, Study
 from tpo.objectives.method_syntax import label
+from tpo.reports.comparisons import read_kept
 from tpo.reports.html.elements import Html, element, joined
 from tpo.reports.load import CellResult, StudyResult, seeds_of, series_of
 from tpo.reports.notebook.table import ResultTable, flat_rows
@@ -82,9 +83,14 @@ class Results:
         )
 
 
-def open_results(*folders: str | Path) -> Results:
-    """What `tpo run --out DIR` wrote, complete or not; and folders of evidence."""
-    return Results(tuple(summarise(*folders)))
+def open_results(*places: str | Path) -> Results:
+    """What `tpo run --out DIR` wrote, complete or not; a folder of evidence, such as docs/evidence; or files of
+    comparisons of language models, such as docs/evidence/llm/NAME.json.
+    """
+    kept = [Path(place) for place in places if Path(place).suffix == ".json"]
+    folders = [place for place in places if Path(place) not in kept]
+    studies = summarise(*folders) if folders else []
+    return Results((*studies, *(read_kept(path) | {"name": path.stem} for path in kept)))
 
 
 def results_of(curves: Mapping[str, Curves], title: str = "own runs") -> Results:

@@ -10,11 +10,13 @@ from typing import Any
 
 from tpo.reports.html.elements import element
 from tpo.reports.labels import readable
+from tpo.reports.wording import at_end, reached
 
 HEADINGS = {
     "published": "published", "ours": "ours", "low": "low", "high": "high", "last100": "final error (%)",
-    "last100_low": "from", "last100_high": "to", "solved": "solved", "failed": "failed",
-    "n": "seeds", "steps_to_threshold": "steps to 1%", "steps_median": "median seed's steps",
+    "last100_low": "from", "last100_high": "to", "solved": "", "failed": "failed",
+    "n": "seeds", "steps_to_threshold": "steps of the mean", "steps_median": "median seed's steps",
+    "reached": "",
     "mean": "last episode (%)", "median": "median (%)", "iqm": "IQM (%)", "best": "best (%)",
 }  # fmt: skip
 """The columns that are shown, in this order after the settings and the method, where a row has them.
@@ -22,6 +24,8 @@ HEADINGS = {
 The final error and its interval are those of the report: over the last episodes. The median and IQM are of the
 last episode.
 """
+OF_MODELS = {"mean": "mean", "median": "median", "iqm": "IQM"}
+"""Headings of comparisons of language models, whose metrics have units of their own."""
 OURS = ("ours", "low", "high")
 """Shown beside published numbers only."""
 
@@ -78,7 +82,10 @@ class ResultTable:
         order = {name: i for i, name in enumerate(HEADINGS, 1)}
         shown = filter(self._is_shown, self.columns)
         kept = sorted(shown, key=lambda name: order.get(name, 0))
-        found = [[HEADINGS.get(name, name) for name in kept]]
+        curves = any(row.get("last100") is not None for row in self.rows)
+        heads = HEADINGS | {"solved": at_end(self.rows), "reached": reached(self.rows)}
+        heads |= {} if curves else OF_MODELS
+        found = [[heads.get(name, name) for name in kept]]
         for row in self.rows:
             found.append([readable(row[k]) if k == "method" else _text(row[k]) for k in kept])
         return found
@@ -93,7 +100,7 @@ class ResultTable:
 
 
 HIDDEN = (
-    "agreement", "iqm_low", "iqm_high", "steps_low", "steps_high", "reached", "device", "done",
+    "agreement", "iqm_low", "iqm_high", "steps_low", "steps_high", "threshold", "device", "done", "values",
 )  # fmt: skip
 """Columns of the rows that are not shown."""
 

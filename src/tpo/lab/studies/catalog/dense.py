@@ -174,6 +174,7 @@ DEMO = Study(
         for name, label in (("grpo_token", "GRPO"), ("ppo", "PPO"), ("dg", "DG"))
     ),
     labels={"tpo_token": "TPO", "grpo_token": "GRPO"},
+    x_label="step",
     extra=True,
 )
 

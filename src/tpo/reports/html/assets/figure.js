@@ -4,6 +4,7 @@ globalThis.tpo = globalThis.tpo || {};
 
 tpo.figure = (() => {
   const { el, toggle, choice } = tpo.dom;
+  const MANY = 8; // a longer legend is below its figure, in the order of where the lines finish
 
   function mount(host, study) {
     const panels = [...study.panels, ...profile(study)].map((p) => withAxes(p, study));
@@ -29,8 +30,8 @@ tpo.figure = (() => {
     };
     if (curves.length) host.append(switches(curves, view, figure.redraw, fill));
     figure.key = figure.legend(view, figure.redraw);
-    if (figure.key) host.append(figure.key.box);
-    host.append(grids[0]);
+    const key = figure.key ? [figure.key.box] : [];
+    host.append(...(figure.entries.length > MANY ? [grids[0], ...key] : [...key, grids[0]]));
     if (more.length) host.append(el("details.more", {}, el("summary", {}, moreWords(more)), grids[1]));
     fill();
   }
@@ -73,7 +74,7 @@ tpo.figure = (() => {
   }
   // Many lines in the order of where they finish
   function ordered(entries, curves) {
-    if (entries.length <= 8 || !curves.length) return entries;
+    if (entries.length <= MANY || !curves.length) return entries;
     const last = new Map(curves[0].series.map((s) => [s.key, s.mean.at(-1)]));
     const sign = /accuracy|success/.test(curves[0].y.label) ? -1 : 1;
     const place = (s) => (last.has(s.key) && last.get(s.key) !== null ? sign * last.get(s.key) : Infinity);
