@@ -125,6 +125,10 @@ def moments(xp: Namespace, x: Array, mask: Array | None) -> tuple[Array, Array]:
 _AXES = {"valid": 2, "scored": 2, "baseline": 1, "tasks": 1, "progress": 1}
 """How many leading axes of [B, K, T] a field has, if not all three."""
 
+_PER_TOKEN = ("log_probs_old", "token_scores", "log_probs_ref", "log_probs_rollout", "values",
+              "sum_pi_squared")  # fmt: skip
+"""Numbers per token, which are 0 where masked."""
+
 _EXACT = ("mask", "valid", "scored", "tasks")
 """Fields that do not hold floating-point numbers."""
 
@@ -228,14 +232,7 @@ class Groups:
             self._set(scored=counted)
         per_reward = counted if len(self.scores.shape) == 2 else counted[..., None]
         self._set(mask=tokens, valid=candidates, scores=xp.where(per_reward, self.scores, 0.0))
-        for name in (
-            "log_probs_old",
-            "token_scores",
-            "log_probs_ref",
-            "log_probs_rollout",
-            "values",
-            "sum_pi_squared",
-        ):
+        for name in _PER_TOKEN:
             if getattr(self, name) is not None:
                 self._set(**{name: xp.where(tokens, getattr(self, name), 0.0)})
 

@@ -153,6 +153,7 @@ FINITE = number("a finite number", lambda v: True)
 POSITIVE = number("a finite number above 0", lambda v: v > 0)
 NONNEGATIVE = number("a finite number, 0 or above", lambda v: v >= 0)
 FRACTION = number("a number from 0 to 1", lambda v: 0 <= v <= 1)
+ABOVE_ONE = number("0 or a number above 1", lambda v: v == 0 or v > 1)
 INSIDE_UNIT = number("a number above 0 and below 1", lambda v: 0 < v < 1)
 NUMBERS = Kind("a tuple of numbers", lambda v: isinstance(v, tuple) and all(map(is_number, v)))
 TABLE = Kind(

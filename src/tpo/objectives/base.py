@@ -10,6 +10,7 @@ from tpo import checks, user_code
 from tpo.arrays import Array, Namespace, namespace
 from tpo.groups import Groups
 from tpo.options import (
+    ABOVE_ONE,
     BOOL,
     FRACTION,
     INSIDE_UNIT,
@@ -19,13 +20,9 @@ from tpo.options import (
     Kind,
     check,
     kinds,
-    number,
     one_of,
     option,
 )
-
-ABOVE_ONE = number("a number above 1", lambda v: v > 1)
-NONE_OR_ABOVE_ONE = number("0 or a number above 1", lambda v: v == 0 or v > 1)
 
 
 def positive(default: float) -> float:
@@ -49,13 +46,8 @@ def inside_unit(default: float) -> float:
 
 
 def above_one(default: float) -> float:
-    """An option that is a finite number above 1."""
-    return cast(float, option(default, ABOVE_ONE))
-
-
-def none_or_above_one(default: float) -> float:
     """An option that is a finite number above 1, or 0 for none."""
-    return cast(float, option(default, NONE_OR_ABOVE_ONE))
+    return cast(float, option(default, ABOVE_ONE))
 
 
 def choice(default: str, *names: str, formerly: Mapping[str, str] | None = None) -> str:

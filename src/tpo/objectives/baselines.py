@@ -34,8 +34,8 @@ def optimal_baseline(rewards: Array, squared_norms: Array, weights: Array | None
 def score_norms(groups: Groups) -> Array:
     """[B, K, T] ‖∇ log pi‖² of each token by its logits, 1 - 2 pi + Σ_v pi_v²; 0 where masked.
 
-    The sum over the vocabulary is `groups.sum_pi_squared`. Without it the token's own pi stands for
-    the sum: that is right on average over the sampled tokens, but not for each of them.
+    The sum over the vocabulary is `groups.sum_pi_squared`. Without it the token's own pi is
+    taken, which is right on average over the sampled tokens, but not for each of them.
     """
     xp = groups.xp
     pi = xp.exp(groups.log_probs_old)
@@ -50,11 +50,11 @@ class OPO(Composed):
     .. math:: b = \frac{\sum_i w_i R_i}{\sum_i w_i}, \qquad w_i = |o_i|, \qquad
               L = -\frac{1}{BK}\sum_i (R_i - b)\sum_t\log\pi_{it}
 
-    Shapes: scores [B, K]. The weights stand for the squared norm of ∇ log π of a sample. With
+    Shapes: scores [B, K]. The weights are the squared norm of ∇ log π of a sample, or a substitute. With
     `weights="length"` every token has the same norm. With `weights="score_norm"` it is that by the logits,
     :math:`1 - 2\pi + \sum_v \pi_v^2`, and b estimates the optimal baseline b*
-    (`tpo.objectives.optimal_baseline`). The sum is `groups.sum_pi_squared`; without it the token's own π stands
-    for it.
+    (`tpo.objectives.optimal_baseline`). The sum is `groups.sum_pi_squared`; without it the token's own π is
+    taken.
 
     Edge cases: with equal lengths and `weights="length"` b is the group's mean.
 
@@ -97,7 +97,7 @@ class OTB(Composed):
 
     Source: optimal token baseline, verl's `optimal_token_baseline`.
 
-    Deviates: without `groups.sum_pi_squared` the token's own π stands for the sum over the vocabulary, whose
+    Deviates: without `groups.sum_pi_squared` the token's own π is taken for the sum over the vocabulary, whose
     one-sample estimate it is.
     """
 

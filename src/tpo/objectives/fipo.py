@@ -50,7 +50,7 @@ class FIPO(DAPO):
 
     def _influence(self, xp: Namespace, log_probs: Array, prepared: PreparedPolicy) -> Array:
         x = TOKEN.log(xp, log_probs, prepared.log_probs_old, prepared)
-        counted = xp.where(x > math.log(self.dual_clip), 0.0, x)
+        counted = xp.where(x > math.log(self.dual_clip or math.inf), 0.0, x)
         decay = 2 ** (-1 / self.half_life) * xp.ones_like(x)
         future = accumulated(xp, counted, decay, prepared.tokens)
         influence = xp.exp(clamped(xp, future))

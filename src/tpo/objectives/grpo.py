@@ -7,7 +7,7 @@ from functools import partial
 from typing import ClassVar
 
 from tpo.objectives.advantages import centred, standardized
-from tpo.objectives.base import Traits, choice, flag, inside_unit, none_or_above_one, nonnegative
+from tpo.objectives.base import Traits, above_one, choice, flag, inside_unit, nonnegative
 from tpo.objectives.parts import KL, Mean, Parts, WithKL, clip
 from tpo.objectives.score_scales import scaled_scores
 
@@ -41,7 +41,7 @@ class GRPO(WithKL):
     granularity: str = choice("token", "token", "sequence")
     drop_constant: bool = flag(False)
     sigma_floor: float = nonnegative(0.0)
-    dual_clip: float = none_or_above_one(0.0)
+    dual_clip: float = above_one(0.0)
 
     def parts(self) -> Parts:
         over = "sequence" if self.granularity == "token" else "group"

@@ -10,10 +10,10 @@ from tpo.objectives.advantages import ADVANTAGES, PER_CANDIDATE
 from tpo.objectives.aggregation import TOKEN_WEIGHTS
 from tpo.objectives.base import (
     Traits,
+    above_one,
     choice,
     flag,
     inside_unit,
-    none_or_above_one,
     nonnegative,
     positive,
 )
@@ -48,7 +48,7 @@ class PPO(WithKL):
     advantage: str = choice("position", *ADVANTAGES)
     over: str = choice("candidate", *TOKEN_WEIGHTS)
     kl_in_reward: bool = flag(False)
-    dual_clip: float = none_or_above_one(0.0)
+    dual_clip: float = above_one(0.0)
 
     def parts(self) -> Parts:
         return Parts(

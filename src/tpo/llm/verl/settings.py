@@ -117,7 +117,8 @@ def check(config: DictConfig, settings: Settings) -> Updates:
         if OmegaConf.select(config, key):
             value = OmegaConf.select(config, key)
             raise ValueError(f"{key} is {value!r}, which cannot work here: {why}")
-    if OmegaConf.select(config, "critic.enable") and not settings.build().uses_values:
+    built = settings.build()
+    if OmegaConf.select(config, "critic.enable") and not built.uses_values:
         raise ValueError(
             f"critic.enable is True, and objective {settings.objective!r} has no critic: leave it out, or "
             f"choose 'vapo', 'a2c', or 'ppo' with {SECTION}.objective_options.advantage=gae"
@@ -136,23 +137,16 @@ def check(config: DictConfig, settings: Settings) -> Updates:
             settings.objective,
         )
     n = config.actor_rollout_ref.rollout.n
-    if n < 2 and settings.build().traits.group:
+    if n < 2 and built.traits.group:
         raise ValueError(
             f"actor_rollout_ref.rollout.n is {n}, and objective {settings.objective!r} compares the "
             "candidates of a group: set it to 2 or more, such as 16"
         )
-    updates = _updates(config)
-    if updates.mini_batches > 1 and settings.build().traits.whole_batch:
-        raise ValueError(
-            f"objective {settings.objective!r} compares the tokens of a whole rollout batch, and "
-            f"{updates.mini_batches} mini-batches are updated one after the other: set "
-            "actor_rollout_ref.actor.ppo_mini_batch_size to data.train_batch_size"
-        )
-    return updates
+    return _updates(config, built)
 
 
-def _updates(config: DictConfig) -> Updates:
-    """The updates; an error if they would split a group, or differ in size."""
+def _updates(config: DictConfig, built: Objective) -> Updates:
+    """The updates; an error if they would split what the objective compares, or differ in size."""
     actor, n = config.actor_rollout_ref.actor, config.actor_rollout_ref.rollout.n
     prompts, size = config.data.train_batch_size, actor.ppo_mini_batch_size
     if size > prompts or prompts % size:
@@ -165,6 +159,12 @@ def _updates(config: DictConfig) -> Updates:
     ranks = config.trainer.n_gpus_per_node * config.trainer.nnodes
     ranks //= int(actor.get("ulysses_sequence_parallel_size", 1) or 1)
     updates = Updates(prompts // size, int(actor.ppo_epochs))
+    if updates.mini_batches > 1 and built.traits.whole_batch:
+        raise ValueError(
+            f"objective {type(built).__name__} compares the tokens of a whole rollout batch, and "
+            f"{updates.mini_batches} mini-batches are updated one after the other: set "
+            f"actor_rollout_ref.actor.ppo_mini_batch_size to {prompts}"
+        )
     if updates.total > 1 and actor.strategy.startswith("fsdp") and size * n % ranks:
         fits = [m for m in range(prompts, 0, -1) if prompts % m == 0 and m * n % ranks == 0]
         advice = f"set ppo_mini_batch_size={fits[0]}" if fits else f"make n a multiple of {ranks}"
