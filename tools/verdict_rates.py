@@ -165,6 +165,7 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=2000, help="simulations of each rate")
     parser.add_argument("--out", type=Path, help="a JSON file for the rates")
     args = parser.parse_args()
+    code = commit()
     found: dict[str, dict[str, list[float]]] = {}
     for title, rows in tables(args.repeats).items():
         print(f"\n{title}, %\n{'':34}" + "".join(f"n = {n:<4}" for n in SEEDS))
@@ -173,7 +174,7 @@ def main() -> None:
             found.setdefault(title, {})[name] = rates
             print(f"  {name:30}" + "".join(f"{100 * x:7.1f} " for x in rates), flush=True)
     if args.out:
-        kept = {"commit": commit(), "repeats": args.repeats, "seeds": SEEDS, "rates": found}
+        kept = {"commit": code, "repeats": args.repeats, "seeds": SEEDS, "rates": found}
         write_json(args.out, kept)
 
 
