@@ -45,6 +45,15 @@ MICRO_BATCH = Kind(
 LIMIT = number("a number above 0, at most 1e6", lambda v: 0 < v <= 1e6)
 """Of seconds or GiB: what every call of the system that takes one can count."""
 ISOLATE = one_of("auto", "bwrap", "none")
+REPORTERS = ("azure_ml", "clearml", "codecarbon", "comet_ml", "dagshub", "dvclive", "flyte", "kubeflow",
+             "mlflow", "neptune", "swanlab", "tensorboard", "trackio", "wandb")  # fmt: skip
+"""The loggers that transformers knows."""
+REPORT_TO = Kind(
+    "none, all, or loggers with commas between, of " + ", ".join(REPORTERS),
+    lambda v: v in ("none", "all") or (isinstance(v, str) and {*v.split(",")} <= {*REPORTERS}),
+    names=lambda: REPORTERS,
+    symbol="NAMES",
+)
 SCORE = optional(one_of(*SCORES))
 per_method = partial(option, per_method=True)
 aside = partial(option, may_change=True, private=True)
@@ -244,7 +253,7 @@ class OutputOptions:
     eval_kl: bool = option(False, BOOL, "measure the final KL from the initial model")
     save_every: int = option(50, WHOLE, "steps between checkpoints; 0 keeps none", may_change=True)
     discard_model: bool = aside(False, BOOL, "keep logs and results only, not the weights")
-    report_to: str = aside("none", NAME, "tensorboard, wandb or trackio")
+    report_to: str = aside("none", REPORT_TO, "tensorboard, wandb or trackio")
     samples: int = aside(0, WHOLE, "completions to show with every step")
 
 

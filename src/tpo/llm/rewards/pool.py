@@ -16,7 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from queue import SimpleQueue
 from typing import Any
 
-from tpo.llm.rewards.one_line import one_line
+from tpo.checks import one_line
 from tpo.llm.rewards.sandbox import DEFAULT, Sandbox
 from tpo.llm.rewards.worker import ScorerError, ScoringWorker
 from tpo.llm.run_options import LIMIT, ScoringOptions

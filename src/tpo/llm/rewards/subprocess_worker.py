@@ -17,7 +17,7 @@ import socket
 import sys
 from typing import Any
 
-from tpo.llm.rewards.one_line import one_line
+from tpo.checks import one_line
 from tpo.llm.rewards.scorers import load
 
 PR_SET_PDEATHSIG = 1
