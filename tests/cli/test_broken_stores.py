@@ -217,6 +217,16 @@ def test_a_store_whose_mark_is_no_file_is_named(unfinished, tmp_path):
         mark.rmdir() if mark.is_dir() else mark.unlink()
 
 
+def test_arrays_of_another_computation_are_named(tmp_path):
+    jobs = run(Request(studies.get_study("talk"), "smoke"), tmp_path / "s")
+    path = tmp_path / "s" / jobs[0].key / "curves.npz"
+    rewritten(path, lambda arrays: {f"{name}x": x for name, x in arrays.items()})
+    status, errors = call("report", tmp_path / "s")
+    (line,) = errors.splitlines()
+    assert status == 2
+    assert f"talk: the arrays in {jobs[0].key} are not of this study (KeyError: 'share_c" in line
+
+
 def test_a_run_without_a_number_is_named(tmp_path):
     study = replace(REQUEST.study, name="own", claims=(studies.Claim("TPO is best", "tpo"),))
     jobs = run(Request(study, "smoke", methods=("pg", "tpo")), tmp_path / "s")

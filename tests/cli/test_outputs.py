@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from tpo import reports
+from tpo import cli, reports
 from tpo.cli import doctor, main
 from tpo.cli.lab import logs, study_display
 from tpo.cli.lab.plain_progress import PlainProgress
@@ -18,6 +18,7 @@ from tpo.reports.notebook.table import ResultTable
 from tpo.storage.store import Store
 
 RUN = ["run", "--task", "bandit", "--arms", "4", "--batch", "16", "--episodes", "30", "--seeds", "3"]  # fmt: skip
+UNFORESEEN = cli._unforeseen
 METHODS = ["--methods", "tpo,dg"]
 
 
@@ -258,6 +259,7 @@ def test_an_error_that_was_not_foreseen_is_one_line(monkeypatch, capsys):
         raise RuntimeError("a\nb\x1b" + "c" * 10**6)
 
     monkeypatch.setattr(doctor, "main", fail)
+    monkeypatch.setattr(cli, "_unforeseen", UNFORESEEN)
     assert main(["doctor"]) == 2
     line = f"{__file__}, line {fail.__code__.co_firstlineno + 1}"
     (said,) = capsys.readouterr().err.splitlines()

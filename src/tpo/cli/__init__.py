@@ -76,11 +76,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _explained(error: Exception) -> str:
-    """The message of an error; where it was raised, if its type is not that of a message for users."""
+    """The message of an error."""
     if where := user_code.place(error):
         return f"{where}: {type(error).__name__}: {error}"
     if isinstance(error, (ValueError, TypeError, OSError)):
         return str(error)
+    return _unforeseen(error)
+
+
+def _unforeseen(error: Exception) -> str:
+    """Where an error was raised that no message was written for."""
     if sys.flags.dev_mode:
         traceback.print_exception(error)
     frame = traceback.extract_tb(error.__traceback__)[-1]
