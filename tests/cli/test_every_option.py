@@ -116,7 +116,7 @@ def test_every_option_refuses_wrong_values(place: Path) -> None:
                 said = [flag or str(action.metavar or action.dest), "expected"]
                 word = f"{flag}={value}" if flag else value
                 cases.append((command_with(command, action.dest, word), said))
-    assert len(cases) > 800
+    assert len(cases) > 900
     assert not (found := problems(cases, place)), "\n".join(found)
 
 
@@ -130,7 +130,7 @@ def test_a_missing_value_and_a_misspelt_flag_are_named(place: Path) -> None:
                 )
             misspelt = [f"{flag}x=1", *([] if command else ["doctor"])]
             cases.append((command_with(command, action.dest, *misspelt), [f"unknown flag {flag}x"]))
-    assert len(cases) >= 200
+    assert len(cases) > 200
     assert not (found := problems(cases, place)), "\n".join(found)
 
 

@@ -155,6 +155,17 @@ def test_stated_kills_and_mutants_are_those_that_were_kept() -> None:
         assert len(outcomes) == stated("mutants")
 
 
+def test_so_many_commands_are_tried_at_least() -> None:
+    least = sum(
+        int(number)
+        for name in ("test_every_option.py", "test_every_method_option.py")
+        for number in re.findall(
+            r"assert len\(cases\) > (\d+)", (ROOT / "tests/cli" / name).read_text(encoding="utf-8")
+        )
+    )
+    assert least >= stated("commands, each with one wrong value") >= 5000
+
+
 def test_every_kept_output_is_written_once_a_week() -> None:
     weekly = (ROOT / ".github/workflows/weekly.yml").read_text(encoding="utf-8")
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
