@@ -7,10 +7,11 @@ VLLM := .venv-vllm
 VERL := .venv-verl
 PACKAGE := .venv-package
 BIN := $(VENV)/bin
+CHECKS := docs/evidence/checks
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 export JAX_COMPILATION_CACHE_DIR ?= $(CURDIR)/.cache/jax
 
-.PHONY: demo demo-llm test kills mutants test-llm-oldest test-vllm test-verl check format docs bench package clean
+.PHONY: demo demo-llm test kills mutants rates test-llm-oldest test-vllm test-verl check format docs bench package clean
 
 demo: $(VENV)/.lab ## TPO beside GRPO, PPO and DG on one task, in about two minutes
 	$(BIN)/tpo demo
@@ -38,7 +39,7 @@ check: $(VENV)/.dev ## lint, format, types, direction of imports, documentation
 	$(MAKE) docs
 
 mutants: $(VENV)/.dev ## faults put into a copy of the sources, one at a time: the tests must notice each
-	$(BIN)/python tools/mutants/run.py --workers $(TESTERS)
+	$(BIN)/python tools/mutants/run.py --workers $(TESTERS) --out $(CHECKS)/mutants.json
 
 format: $(VENV)/.dev ## what `check` would complain about and a machine can fix
 	$(BIN)/ruff check --fix .
@@ -48,8 +49,11 @@ docs: $(VENV)/.dev ## the documentation, in docs/_build/html; its code runs
 	$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going -b html docs docs/_build/html
 
 kills: $(VENV)/.dev ## 51 kills at random points, of the lab and of tpo train; what they end with is compared
-	$(BIN)/python tools/kill_runs.py
-	PYTHONPATH=tests $(BIN)/python tools/kill_trainings.py
+	$(BIN)/python tools/kill_runs.py --out $(CHECKS)/kills_of_lab.json
+	PYTHONPATH=tests $(BIN)/python tools/kill_trainings.py --out $(CHECKS)/kills_of_training.json
+
+rates: $(VENV)/.dev ## how often the verdicts are wrong, in simulations
+	$(BIN)/python tools/verdict_rates.py --out $(CHECKS)/verdict_rates.json
 
 bench: $(VENV)/.dev ## speed on this machine, as ratios measured in one run
 	$(BIN)/tpo bench

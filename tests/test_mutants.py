@@ -2,6 +2,7 @@
 
 import ast
 import importlib.util
+import json
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -78,7 +79,12 @@ def test_a_survivor_without_a_reason_fails(
         name="equal", becomes="a >= b"
     )
     folder = project(tmp_path, table)
-    assert tool.main(["--workers", "1"], folder, folder / "tables") == 1
+    out = folder / "kept/mutants.json"
+    assert tool.main(["--workers", "1", "--out", str(out)], folder, folder / "tables") == 1
+    assert json.loads(out.read_text())["mutants"] == {
+        "small small.py: smaller": "killed",
+        "small small.py: equal": "survived",
+    }
     *lines, total = capsys.readouterr().out.splitlines()
     assert [(line.split()[0], line.split()[-1]) for line in lines] == [
         ("killed", "smaller"),

@@ -1,6 +1,6 @@
 """Kill small runs at random points with SIGKILL; what they end with is compared with undisturbed runs.
 
-python tools/kill_runs.py [--runs inline,processes] [--kills N] [--seed N]
+python tools/kill_runs.py [--runs inline,processes] [--kills N] [--seed N] [--out FILE]
 
 A killed command is started again, as a user would do. A kill is survived if its run ends with the bits of an
 undisturbed one, and leaves no file behind that an undisturbed one does not have.
@@ -18,13 +18,14 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
 from tpo.declarations.study import Scale
 from tpo.lab import studies
+from tpo.storage.files import write_json
 from tpo.storage.provenance import commit
 from tpo.storage.store import Store
 
@@ -223,8 +224,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--runs", default=",".join(RUNS), help="which of " + ", ".join(RUNS))
     parser.add_argument("--kills", type=int, default=9, help="kills of each (default 9)")
     parser.add_argument("--seed", type=int, default=0, help="of the random times (default 0)")
+    parser.add_argument("--out", type=Path, help="a JSON file for the table")
     args = parser.parse_args(arguments)
-    lost = 0
+    kept: dict[str, dict[str, int]] = {}
     print(
         f"commit {commit()}\n\n| run | kills of the command | of a worker | survived |\n|---|---|---|---|"
     )
@@ -236,8 +238,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             f"| {name} | {found.commands} | {found.workers} | {found.survived} of {found.all} |",
             flush=True,
         )
-        lost += found.all - found.survived
-    return int(lost > 0)
+        kept[name] = asdict(found)
+    if args.out:
+        write_json(args.out, {"commit": commit(), "seed": args.seed, "runs": kept})
+    return int(any(one["survived"] < one["commands"] + one["workers"] for one in kept.values()))
 
 
 if __name__ == "__main__":

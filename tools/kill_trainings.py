@@ -1,6 +1,6 @@
 """Kills `tpo train` at random moments, resumes it, and compares its end, bit by bit, with an undisturbed run.
 
-    PYTHONPATH=tests python tools/kill_trainings.py --kills 15
+    PYTHONPATH=tests python tools/kill_trainings.py [--kills 15] [--seed 0] [--out FILE]
 
 A run of a tiny model is killed (SIGKILL, with its scoring processes) between its first row of the log and its
 end, and resumed, up to three times. Every other kill is in the middle of a checkpoint. Checkpoints
@@ -31,6 +31,8 @@ from tpo.cli import main as command
 from tpo.llm.runs import train  # noqa: F401 - imported once, for all runs
 from tpo.llm.runs.artifacts import read_lines
 from tpo.llm.runs.checkpoints import STATE
+from tpo.storage.files import write_json
+from tpo.storage.provenance import commit
 
 SETTINGS: dict[str, dict[str, Any]] = {
     "one epoch": {"steps": 12, "save_every": 1, "eval_every": 3},
@@ -155,7 +157,9 @@ def main() -> int:
     arguments = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     arguments.add_argument("--kills", type=int, default=15)
     arguments.add_argument("--seed", type=int, default=0)
+    arguments.add_argument("--out", type=Path, help="a JSON file for the counts")
     chosen = arguments.parse_args()
+    code = commit()
     print(" | ".join(Row._fields))
     ends = []
     with TemporaryDirectory() as folder:
@@ -164,6 +168,9 @@ def main() -> int:
             ends += [row.end] * bool(row.end)
     equal = ends.count(EQUAL)
     print(f"{chosen.kills} kills; {equal} of {len(ends)} runs end bit-equal to undisturbed ones")
+    if chosen.out:
+        kept = {"kills": chosen.kills, "runs": len(ends), "equal": equal}
+        write_json(chosen.out, {"commit": code, "seed": chosen.seed, **kept})
     return 0 if equal == len(ends) else 1
 
 

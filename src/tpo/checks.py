@@ -25,6 +25,19 @@ def close_match(name: object, valid: Iterable[str]) -> str:
     return f" Did you mean {close[0]!r}?" if close else ""
 
 
+LONGEST_LINE = 1000
+"""Characters that `one_line` keeps."""
+
+
+def one_line(text: str) -> str:
+    """A text from elsewhere as one line of at most LONGEST_LINE characters, without escapes for terminals.
+
+    White space is one blank, and a control character is written as its code.
+    """
+    words = " ".join(text[: 10 * LONGEST_LINE].split())[:LONGEST_LINE]
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in words)[:LONGEST_LINE]
+
+
 def same_library(**arrays: Array) -> Namespace:
     """The namespace that all `arrays` that are not None share; mixed libraries raise."""
     found: Namespace | None = None

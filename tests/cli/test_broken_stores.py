@@ -15,6 +15,7 @@ from tpo.lab.execution.runner import Request, plan, run, run_cell, write_manifes
 from tpo.lab.execution.shards import job_shards
 from tpo.lab.training import Pace
 from tpo.lab.training import run as train
+from tpo.storage import npz
 from tpo.storage.store import Store
 
 DAMAGE = {
@@ -133,15 +134,122 @@ def test_a_broken_file_is_set_aside(file, kind, command, unfinished, whole, tmp_
                 np.testing.assert_array_equal(found[name], expected)
 
 
+WRONG_ARRAYS = {
+    "none": lambda arrays: {},
+    "scalars": lambda arrays: dict.fromkeys(arrays, np.asarray(1.0)),
+    "text": lambda arrays: {name: x.astype(str) for name, x in arrays.items()},
+    "without episodes": lambda arrays: {
+        name: x[..., :0] if x.ndim else x for name, x in arrays.items()
+    },
+    "twice the seeds": lambda arrays: {
+        name: np.concatenate([x, x]) if x.ndim == 2 else x for name, x in arrays.items()
+    },
+    "unequal": lambda arrays: {
+        name: x[:, :-1] if x.ndim == 2 and i else x for i, (name, x) in enumerate(arrays.items())
+    },
+    "a list as origin": lambda arrays: {**arrays, "origin": np.asarray("[1]")},
+    "numbers as origin": lambda arrays: {**arrays, "origin": np.asarray('{"jax": 1}')},
+}
+"""What another program may have written in the place of arrays: the file is whole, and no run is like it."""
+
+
+def rewritten(path, change):
+    """Write changed arrays into an NPZ file; its new content."""
+    path.write_bytes(npz.to_bytes(change(npz.from_bytes(path.read_bytes()))))
+    return path.read_bytes()
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("kind", WRONG_ARRAYS)
+def test_arrays_that_no_run_has_are_set_aside(kind, command, unfinished, whole, tmp_path):
+    read = [file for file, without in FILES.items() if file.endswith(".npz") and without]
+    assert len(read) == 4
+    for i, file in enumerate(read):
+        if "origin" in kind and "checkpoint" not in file:
+            continue
+        folder = shutil.copytree(unfinished, tmp_path / str(i))
+        path = place(folder, file)
+        written = rewritten(path, WRONG_ARRAYS[kind])
+        status, errors = call(*COMMANDS[command], folder, "--json")
+        assert status == 0, errors
+        (line,) = [line for line in errors.splitlines() if " is broken (" in line]
+        assert line.startswith(f"{path} is broken (")
+        assert line.endswith(f": it is now {path.name}.broken, and {FILES[file]}")
+        if path.parent.exists():  # shards of a finished run are removed
+            assert path.with_name(f"{path.name}.broken").read_bytes() == written
+        if command == "run":
+            for method, key in KEYS.items():
+                for name, expected in whole[method].items():
+                    np.testing.assert_array_equal(Store(folder).curves(key)[name], expected)
+
+
+def renamed(arrays):
+    return {f"{name}x" if "distinct" in name else name: x for name, x in arrays.items()}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_curves_of_other_names_are_refused(command, unfinished, tmp_path):
+    for file, words in {
+        "tpo/seeds/0+1/curves.npz": f"{KEYS['tpo']}/seeds: not every shard has the curves distinct, distinctx",
+        "dg/checkpoint.npz": "do not both have the curves distinct, distinctx: remove the checkpoint",
+    }.items():
+        folder = shutil.copytree(unfinished, tmp_path / file[:2])
+        rewritten(place(folder, file), renamed)
+        status, errors = call(*COMMANDS[command], folder, "--json")
+        if command == "report" and file.startswith("dg"):
+            assert status == 0  # it shows the curves that it knows
+            continue
+        assert status == 2
+        assert words in errors.splitlines()[-1]
+
+
+def test_a_store_whose_mark_is_no_file_is_named(unfinished, tmp_path):
+    folder = shutil.copytree(unfinished, tmp_path / "s")
+    mark = folder / "store.json"
+    mark.unlink()
+    for make in (mark.mkdir, lambda: mark.symlink_to(mark.name)):
+        make()
+        for words in COMMANDS.values():
+            status, errors = call(*words, folder)
+            assert (status, len(errors.splitlines())) == (2, 1)
+            assert errors.startswith("tpo: [Errno ")
+            assert str(mark) in errors
+        mark.rmdir() if mark.is_dir() else mark.unlink()
+
+
+def test_arrays_of_another_computation_are_named(tmp_path):
+    jobs = run(Request(studies.get_study("talk"), "smoke"), tmp_path / "s")
+    path = tmp_path / "s" / jobs[0].key / "curves.npz"
+    rewritten(path, lambda arrays: {f"{name}x": x for name, x in arrays.items()})
+    status, errors = call("report", tmp_path / "s")
+    (line,) = errors.splitlines()
+    assert status == 2
+    assert f"talk: the arrays in {jobs[0].key} are not of this study (KeyError: 'share_c" in line
+
+
+def test_a_run_without_a_number_is_named(tmp_path):
+    study = replace(REQUEST.study, name="own", claims=(studies.Claim("TPO is best", "tpo"),))
+    jobs = run(Request(study, "smoke", methods=("pg", "tpo")), tmp_path / "s")
+    path = tmp_path / "s" / jobs[1].key / "curves.npz"
+    rewritten(path, lambda arrays: {name: x * np.nan for name, x in arrays.items()})
+    status, errors = call("report", tmp_path / "s")
+    (line,) = errors.splitlines()
+    assert status == 2
+    assert f"TPO has no numbers: the files in {jobs[1].key} hold only NaN" in line
+
+
 WRONG_VALUES = (None, 1.5, "x", [], [1], {"a": 1}, True)
 """What a hand or another program may have written in the place of a value."""
+
+VALID = [("study", None)]
+"""A store of an earlier version: the study is known by its name."""
 
 
 def changes(content):
     """The content with one value replaced, each in turn; not by one of the type that it has."""
     for name, value in content.items():
         for wrong in WRONG_VALUES:
-            if not isinstance(wrong, type(value)):
+            if not isinstance(wrong, type(value)) and (name, wrong) not in VALID:
                 yield {**content, name: wrong}
 
 
@@ -188,4 +296,5 @@ def test_a_curve_that_no_run_has_is_named(tmp_path):
         (line,) = errors.splitlines()
         assert status == 2
         assert "has no curve 'eror', expected one of" in line
+        assert "expected_error" in line
         (tmp_path / "s/studies/own.json").unlink()

@@ -42,7 +42,7 @@ def test_methods_of_the_lab(place: Path) -> None:
             (["compare", "--methods", f"{name}:eta"], ["holds 'eta', expected option=value"])
         )
         cases.append((["compare", "--methods", f"{name}x"], [f"{name}x", "Expected one of"]))
-    assert len(cases) > 1000
+    assert len(cases) > 1800
     assert not (found := problems(cases, place)), "\n".join(found)
 
 
@@ -63,7 +63,7 @@ def test_methods_of_a_comparison(place: Path) -> None:
         cases.append(([*TRAIN, "--compare", f"tpo,{name}:epochs"], ["epochs", "expected"]))
         cases.append(([*TRAIN, "--compare", f"tpo,{name}:epochs=0"], ["epochs is 0"]))
         cases.append(([*TRAIN, "--compare", f"tpo,{name}:learning_rate=x"], ["learning_rate is 'x'"]))  # fmt: skip
-    assert len(cases) > 1000
+    assert len(cases) > 1800
     assert not (found := problems(cases, place)), "\n".join(found)
 
 

@@ -22,20 +22,22 @@ WRONG = {
     "whole": NOT_WHOLE,
     "finite": NOT_A_NUMBER,
     "positive": [*NOT_A_NUMBER, "0", "-1"],
+    "limit": [*NOT_A_NUMBER, "0", "-1", "1000001", "1e10", "1e19", "1e300", HUGE],
     "nonnegative": [*NOT_A_NUMBER, "-1"],
     "choice": ["", "x", "1", "nan", LONG],
     "table": ["", "x", "[1]", "{", "1", "null", '{"a": 1'],
     "name": ["", " "],
+    "loggers": ["", " ", "nothing", "wandb,", "wandb,nothing", "none,wandb", "all,all", LONG],
     "names": ["", ",", "a,,b"],
     "axis": ["", "H", "H=", "=7", "H=7="],
     "address": ["", "x", "x:y", ":6379"],
-    "out folder": ["", "a_file", "a_file/below", LONG],
-    "out file": ["", "a_folder", "a_file/below", LONG],
-    "table file": ["", "a_folder", "a_file/below", "missing/below", LONG],
-    "file": ["", "a_folder", "missing", LONG],
+    "out folder": ["", "a\nb", "a_file", "a_file/below", LONG],
+    "out file": ["", "a\nb", "a_folder", "a_file/below", LONG],
+    "table file": ["", "a\nb", "a_folder", "a_file/below", "missing/below", LONG],
+    "file": ["", "a\nb", "a_folder", "missing", LONG],
     "file or nothing": ["a_folder", "missing", LONG],
-    "folder": ["", "a_file", "missing", LONG],
-    "path": ["", "missing", "a_file/below", LONG],
+    "folder": ["", "a\nb", "a_file", "missing", LONG],
+    "path": ["", "a\nb", "missing", "a_file/below", LONG],
     "override": ["", "x", "=1"],
     "text": [],
 }
@@ -51,13 +53,13 @@ ACCEPTS = {
     **dict.fromkeys(("vocab", "arms"), "two"),
     **dict.fromkeys(("seed_offset", "delay", "evaluate_every", "batches", "lora"), "whole"),
     **dict.fromkeys(("seed", "eval_every", "save_every", "samples"), "whole"),
-    **dict.fromkeys(("learning_rate", "eta", "temperature", "timeout"), "positive"),
-    **dict.fromkeys(("scorer_memory", "scorer_cpu"), "positive"),
+    **dict.fromkeys(("learning_rate", "eta", "temperature"), "positive"),
+    **dict.fromkeys(("timeout", "scorer_memory", "scorer_cpu"), "limit"),
     **dict.fromkeys(("max_grad_norm", "beta"), "nonnegative"),
     **dict.fromkeys(("trl", "task_options", "objective_options"), "table"),
-    **dict.fromkeys(("model", "task", "objective", "scorer", "report_to", "compare"), "name"),
+    **dict.fromkeys(("model", "task", "objective", "scorer", "compare"), "name"),
     **dict.fromkeys(("study", "scale", "tune"), "name"),
-    "threshold": "finite", "hint": "text", "methods": "names", "only": "axis", "sweep": "axis", "docs": "out folder",
+    "report_to": "loggers", "threshold": "finite", "hint": "text", "methods": "names", "only": "axis", "sweep": "axis", "docs": "out folder",
     "address": "address", "log": "choice", "out": "out folder", "data": "out folder",
     "csv": "table file", "mnist_path": "file or nothing", "config": "file", "overrides": "override",
 }  # fmt: skip
@@ -114,7 +116,7 @@ def test_every_option_refuses_wrong_values(place: Path) -> None:
                 said = [flag or str(action.metavar or action.dest), "expected"]
                 word = f"{flag}={value}" if flag else value
                 cases.append((command_with(command, action.dest, word), said))
-    assert len(cases) > 800
+    assert len(cases) > 900
     assert not (found := problems(cases, place)), "\n".join(found)
 
 
@@ -128,7 +130,7 @@ def test_a_missing_value_and_a_misspelt_flag_are_named(place: Path) -> None:
                 )
             misspelt = [f"{flag}x=1", *([] if command else ["doctor"])]
             cases.append((command_with(command, action.dest, *misspelt), [f"unknown flag {flag}x"]))
-    assert len(cases) >= 200
+    assert len(cases) > 200
     assert not (found := problems(cases, place)), "\n".join(found)
 
 

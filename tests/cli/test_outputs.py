@@ -11,14 +11,15 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from tpo import reports
-from tpo.cli import main
+from tpo import cli, reports
+from tpo.cli import doctor, main
 from tpo.cli.lab import logs, study_display
 from tpo.cli.lab.plain_progress import PlainProgress
 from tpo.reports.notebook.table import ResultTable
 from tpo.storage.store import Store
 
 RUN = ["run", "--task", "bandit", "--arms", "4", "--batch", "16", "--episodes", "30", "--seeds", "3"]  # fmt: skip
+UNFORESEEN = cli._unforeseen
 METHODS = ["--methods", "tpo,dg"]
 
 
@@ -260,3 +261,32 @@ def test_a_table_opens_with_the_final_error_of_the_report() -> None:
     shown = str(ResultTable([row])).split("\n")
     assert shown[0].startswith("method  final error (%)  from  last episode (%)")
     assert shown[1].split() == ["TPO", "3", "2", "5"]
+
+
+def test_a_full_disk_and_folders_without_evidence_are_named(folder, capsys, tmp_path):
+    capsys.readouterr()
+    for words, named in (
+        (
+            ["report", str(folder), "--csv", "/dev/full"],
+            "--csv: No space left on device: '/dev/full'",
+        ),
+        (["evidence", "--docs", str(tmp_path / "none")], f"--docs is '{tmp_path / 'none'}', and"),
+    ):
+        assert main(words) == 2
+        (line,) = capsys.readouterr().err.splitlines()
+        assert line.startswith("tpo: ")
+        assert named in line
+
+
+def test_an_error_that_was_not_foreseen_is_one_line(monkeypatch, capsys):
+    def fail(args):
+        raise RuntimeError("a\nb\x1b" + "c" * 10**6)
+
+    monkeypatch.setattr(doctor, "main", fail)
+    monkeypatch.setattr(cli, "_unforeseen", UNFORESEEN)
+    assert main(["doctor"]) == 2
+    line = f"{__file__}, line {fail.__code__.co_firstlineno + 1}"
+    (said,) = capsys.readouterr().err.splitlines()
+    assert said.startswith(r"tpo: RuntimeError: a b\x1bccc")
+    assert f"c ({line}; PYTHONDEVMODE=1" in said
+    assert len(said) < 1300

@@ -12,7 +12,7 @@ import pytest
 
 from support import ROOT
 from tpo.llm.comparison.options import ComparisonOptions
-from tpo.llm.run_options import TRL, VERL
+from tpo.llm.run_options import REPORTERS, TRL, VERL
 from tpo.llm.runs.recipe import PRESETS, Recipe
 from tpo.options import declared, default_text, help_text, sections, values_of
 
@@ -128,3 +128,10 @@ def test_presets_and_shared_values() -> None:
     made = Recipe("m", "toy:sort", eta=0.5)
     assert values_of(made, VERL[0])["eta"] == 0.5
     assert "model" not in values_of(made, VERL[0])
+
+
+def test_loggers_are_those_of_transformers() -> None:
+    pytest.importorskip("torch")
+    from transformers.integrations.integration_utils import INTEGRATION_TO_CALLBACK
+
+    assert {*REPORTERS} == {*INTEGRATION_TO_CALLBACK}

@@ -55,8 +55,8 @@ def test_seeds_split_if_some_fail_completely_and_others_succeed(errors, expected
 
 def test_steps_go_as_far_up_as_down_and_farther_for_few_seeds():
     found = repeated_steps(100, Interval(50, 110), 10, 1000)
-    # the farther ratio is 2; t of 9 degrees of freedom at 99% is 3.250; resampling keeps .9·1.9 of a variance of 2
-    ratio = 2 ** (3.2498 / 1.95996 * (2 / (0.9 * 1.9)) ** 0.5)
+    # the farther ratio is 2; t of 9 degrees of freedom at 99.8% is 4.297; resampling keeps .9·1.9 of a variance of 2
+    ratio = 2 ** (4.29681 / 1.95996 * (2 / (0.9 * 1.9)) ** 0.5)
     assert found == pytest.approx((100 / ratio, 100 * ratio), rel=1e-4)
     assert repeated_steps(100, Interval(50, 110), 5, 1000).low < found.low
 

@@ -23,6 +23,11 @@ KEYS = st.text("0123456789abcdef", min_size=4, max_size=12)
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 DTYPES = st.sampled_from([np.float32, np.float64, np.int32, np.uint32, np.bool_])
 ARRAYS = DTYPES.flatmap(lambda dtype: hnp.arrays(dtype, hnp.array_shapes(min_dims=0, min_side=0)))
+CURVES = hnp.array_shapes(min_dims=2, max_dims=2).flatmap(
+    lambda shape: st.dictionaries(
+        NAMES, DTYPES.flatmap(lambda dtype: hnp.arrays(dtype, shape)), min_size=1, max_size=3
+    )
+)
 PLAIN = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | TEXTS,
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXTS, inner, max_size=3),
@@ -89,13 +94,12 @@ def test_objects_are_refused():
 
 @few
 @given(
-    episode=st.integers(0, 10**9),
-    curves=st.dictionaries(NAMES, ARRAYS, max_size=3),
+    curves=CURVES,
     state=st.lists(ARRAYS, max_size=12),
     origin=st.dictionaries(TEXTS, TEXTS, max_size=3),
 )
-def test_a_checkpoint_is_read_back(fresh, episode, curves, state, origin):
-    store = fresh()
+def test_a_checkpoint_is_read_back(fresh, curves, state, origin):
+    store, episode = fresh(), next(iter(curves.values())).shape[1]
     store.save("k", Snapshot(episode, curves, state, origin))
     found = store.checkpoint("k")
     assert found.episode == episode

@@ -30,6 +30,8 @@ class Answer(NamedTuple):
         extra = [line for line in lines[1:] if not line.startswith(("  ", "See "))]
         if extra or not lines or not lines[0].startswith("tpo: "):
             return f"{len(lines)} lines: {self.said[:300]}"
+        if "PYTHONDEVMODE" in self.said:
+            return f"an error that was not foreseen: {self.said[:300]}"
         missing = [word for word in words if word not in lines[0]]
         return f"without {missing}: {lines[0][:300]}" if missing else ""
 

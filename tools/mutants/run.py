@@ -1,6 +1,6 @@
 """Mutants: each declared fault, put into a copy of the sources, must make the tests fail that it names.
 
-    python tools/mutants/run.py [--workers N] [WORD ...]
+    python tools/mutants/run.py [--workers N] [--out FILE] [WORD ...]
 
 The tables beside this file declare them: a file of src/tpo, a piece of it that occurs once, what takes its
 place, and the tests, narrowest first. These must pass without a fault. A mutant with `survives` is one that
@@ -22,6 +22,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from queue import SimpleQueue
+
+from tpo.storage.files import write_json
+from tpo.storage.provenance import commit
 
 ROOT = Path(__file__).parents[2]
 TABLES = Path(__file__).parent
@@ -142,8 +145,10 @@ def main(words: Sequence[str] | None = None, root: Path = ROOT, tables: Path = T
     """Test the mutants; 0 if each is killed, or survives as stated."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--workers", type=int, default=2, help="mutants at a time")
+    parser.add_argument("--out", type=Path, help="a JSON file for the outcome of each mutant")
     parser.add_argument("words", nargs="*", metavar="WORD", help="only mutants with such a word")
     given = parser.parse_args(words)
+    code = commit()
     mutants = [
         mutant
         for mutant in declared(tables)
@@ -158,6 +163,9 @@ def main(words: Sequence[str] | None = None, root: Path = ROOT, tables: Path = T
     killed = sum(what == "killed" for _, what in found)
     stated = sum(what == "as stated" for _, what in found)
     print(f"{len(found)} mutants: {killed} killed, {stated} survive as stated, {len(wrong)} wrong")
+    if given.out:
+        outcomes = {mutant.place: what for mutant, what in found}
+        write_json(given.out, {"commit": code, "mutants": outcomes})
     return 1 if wrong else 0
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import argparse
 import sys
+import traceback
 from collections.abc import Sequence
 
 from tpo import user_code
+from tpo.checks import one_line
 from tpo.cli import (
     bench,
     compare,
@@ -69,11 +71,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"tpo: {extras.explained(error, command)}", file=sys.stderr)
         return 2
     except Exception as error:
-        where = user_code.place(error)
-        if where:
-            print(f"tpo: {where}: {type(error).__name__}: {error}", file=sys.stderr)
-        elif isinstance(error, (ValueError, TypeError, OSError)):
-            print(f"tpo: {error}", file=sys.stderr)
-        else:
-            raise
+        print(f"tpo: {_explained(error)}", file=sys.stderr)
         return 2
+
+
+def _explained(error: Exception) -> str:
+    """The message of an error."""
+    if where := user_code.place(error):
+        return f"{where}: {type(error).__name__}: {error}"
+    if isinstance(error, (ValueError, TypeError, OSError)):
+        return str(error)
+    return _unforeseen(error)
+
+
+def _unforeseen(error: Exception) -> str:
+    """Where an error was raised that no message was written for."""
+    if sys.flags.dev_mode:
+        traceback.print_exception(error)
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    return (
+        f"{type(error).__name__}: {one_line(str(error))} ({frame.filename}, line {frame.lineno}; "
+        "PYTHONDEVMODE=1 prints the traceback)"
+    )

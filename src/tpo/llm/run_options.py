@@ -30,6 +30,7 @@ from tpo.options import (
     TEXT,
     WHOLE,
     Kind,
+    number,
     one_of,
     option,
     optional,
@@ -41,7 +42,18 @@ MICRO_BATCH = Kind(
     lambda v: None if v in (None, "auto") else COUNT.read(v),
     symbol="MICRO_BATCH",
 )
+LIMIT = number("a number above 0, at most 1e6", lambda v: 0 < v <= 1e6)
+"""Of seconds or GiB: what every call of the system that takes one can count."""
 ISOLATE = one_of("auto", "bwrap", "none")
+REPORTERS = ("azure_ml", "clearml", "codecarbon", "comet_ml", "dagshub", "dvclive", "flyte", "kubeflow",
+             "mlflow", "neptune", "swanlab", "tensorboard", "trackio", "wandb")  # fmt: skip
+"""The loggers that transformers knows."""
+REPORT_TO = Kind(
+    "none, all, or loggers with commas between, of " + ", ".join(REPORTERS),
+    lambda v: v in ("none", "all") or (isinstance(v, str) and {*v.split(",")} <= {*REPORTERS}),
+    names=lambda: REPORTERS,
+    symbol="NAMES",
+)
 SCORE = optional(one_of(*SCORES))
 per_method = partial(option, per_method=True)
 aside = partial(option, may_change=True, private=True)
@@ -115,7 +127,7 @@ class TrainerOptions:
 
     reward_timeout: float | None = option(
         None,
-        optional(POSITIVE),
+        optional(LIMIT),
         "seconds for a call of a reward function, which then runs in a thread, where signal.alarm "
         "(math-verify) does not work",
         unset="no limit",
@@ -217,11 +229,9 @@ class SandboxOptions:
         ISOLATE,
         "bwrap (no network, read-only files, private /tmp), none, or auto: bwrap for gym tasks, if it works",
     )
-    scorer_memory: float = aside(
-        4.0, POSITIVE, "GiB beyond what it uses before it loads the scorer"
-    )
+    scorer_memory: float = aside(4.0, LIMIT, "GiB beyond what it uses before it loads the scorer")
     scorer_cpu: float | None = aside(
-        None, optional(POSITIVE), "CPU seconds for one completion", unset="4 x timeout"
+        None, optional(LIMIT), "CPU seconds for one completion", unset="4 x timeout"
     )
 
 
@@ -229,7 +239,7 @@ class SandboxOptions:
 class ScoringOptions(SandboxOptions):
     """How completions are scored."""
 
-    timeout: float = option(10.0, POSITIVE, "seconds for one completion", may_change=True)
+    timeout: float = option(10.0, LIMIT, "seconds for one completion", may_change=True)
     scorers: int = aside(2, COUNT, "processes that score completions")
 
 
@@ -243,7 +253,7 @@ class OutputOptions:
     eval_kl: bool = option(False, BOOL, "measure the final KL from the initial model")
     save_every: int = option(50, WHOLE, "steps between checkpoints; 0 keeps none", may_change=True)
     discard_model: bool = aside(False, BOOL, "keep logs and results only, not the weights")
-    report_to: str = aside("none", NAME, "tensorboard, wandb or trackio")
+    report_to: str = aside("none", REPORT_TO, "tensorboard, wandb or trackio")
     samples: int = aside(0, WHOLE, "completions to show with every step")
 
 

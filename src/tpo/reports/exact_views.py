@@ -163,3 +163,14 @@ def _nothing() -> dict[str, Any]:
 
 
 VIEWS: dict[str, View] = {"talk": talk, "mechanism": mechanism}
+
+
+def shown(study: Study, cells: Sequence[CellResult]) -> dict[str, Any]:
+    """The view of a study; the error for arrays that are not its own names their folders."""
+    try:
+        return VIEWS[study.view](study, cells)
+    except (LookupError, TypeError, ValueError) as error:
+        raise ValueError(
+            f"{study.name}: the arrays in {', '.join(cell.key for cell in cells)} are not of this study "
+            f"({type(error).__name__}: {error}): remove these folders of the store and run the study again"
+        ) from error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -56,7 +57,7 @@ def shared(results: Sequence[StudyResult]) -> list[StudyResult]:
 
 
 def _read(folder: Path) -> list[StudyResult]:
-    if not (folder / "store.json").is_file() and evidence.files(folder):
+    if not os.path.lexists(folder / "store.json") and evidence.files(folder):
         return evidence.read(folder)
 
     manifests = manifest.read_all(folder)

@@ -35,6 +35,8 @@ class CellResult:
     seconds: float = 0.0
     arrays: Curves = field(default_factory=dict)
     origin: Mapping[str, Any] = field(default_factory=dict)
+    curves: tuple[str, ...] = field(default=(), compare=False)
+    """names of the curves in the store that hold a number, also those that the study does not measure"""
 
     @property
     def place(self) -> str:
@@ -46,9 +48,15 @@ class CellResult:
 
         def values(metric: str) -> np.ndarray:
             name = metric if metric not in ("end", "steps") else measure
+            valid = tuple(self.series) or self.curves
+            if not valid:
+                raise ValueError(
+                    f"{self.label} has no numbers: the files in {self.key} hold only NaN. Remove that folder "
+                    "of the store and run the study again, or train with a smaller learning rate"
+                )
             if name not in self.series:
                 raise ValueError(
-                    f"{self.label} has no curve {name!r}, expected one of {', '.join(self.series)}: correct "
+                    f"{self.label} has no curve {name!r}, expected one of {', '.join(valid)}: correct "
                     "the measures or the claims of the study"
                 )
             series = self.series[name]
@@ -93,6 +101,7 @@ def load(
         cost["seconds"],
         {} if drawn else curves,
         cost["provenance"] or default_origin,
+        tuple(name for name in curves if drawn and measured(curves, name)),
     )
 
 

@@ -122,8 +122,8 @@ def kept(docs: Path) -> list[StudyResult]:
         if comparisons.read(folder):
             return []
         raise ValueError(
-            f"{folder} holds no evidence: give the folder of finished runs, such as: "
-            "tpo evidence results/full"
+            f"--docs is {str(docs)!r}, and {folder} holds no evidence: give the folder of finished "
+            "runs, such as: tpo evidence results/full"
         )
     return gather([folder])
 

@@ -41,7 +41,8 @@ def summary(result: StudyResult) -> dict[str, Any]:
     study, manifest, cells = result.study, result.manifest, result.cells
     measure = study.measures[0]
     origins = combined([cell.origin for cell in cells if cell.done] or [manifest.provenance])
-    shown = exact_views.VIEWS.get(study.view, _curves)(study, cells)
+    draw = exact_views.shown if study.view in exact_views.VIEWS else _curves
+    shown = draw(study, cells)
     for panel in shown["panels"]:
         for series in panel["series"]:
             series["planned"] = manifest.seeds

@@ -25,12 +25,10 @@ import numpy as np
 
 from tpo.storage import npz
 from tpo.storage.broken import intact, json_object
+from tpo.storage.curves import Curves, Size, checked, joined, numbers
 from tpo.storage.files import read_json, remove_abandoned, write_bytes, write_json
 
 VERSION = 1
-
-Curves = npz.Arrays
-"""One array [seeds, episodes] per measure."""
 
 CHECKPOINTS = {
     "checkpoint.npz": "the checkpoint before it is used",
@@ -67,7 +65,9 @@ class Snapshot(NamedTuple):
         curves = {n.removeprefix("curve/"): x for n, x in arrays.items() if n.startswith("curve/")}
         places = sorted(int(n.removeprefix("state/")) for n in arrays if n.startswith("state/"))
         state = [arrays[f"state/{i:04d}"] for i in places]
-        origin = json.loads(str(arrays.get("origin", "{}")))
+        origin = json_object(str(arrays.get("origin", "{}")).encode())
+        if not all(isinstance(value, str) for value in origin.values()):
+            raise ValueError("origin holds other values than text")
         return cls(int(arrays["episode"]), curves, state, origin)
 
 
@@ -132,8 +132,17 @@ class Store:
 
     def checkpoint(self, key: str) -> Snapshot | None:
         """The last checkpoint, the one before if the last is broken, or None."""
+        seeds = (self._size(key) or Size()).seeds
+
+        def parsed(content: bytes) -> Snapshot:
+            found = Snapshot.from_bytes(content)
+            checked(found.curves, Size(seeds, found.episode))
+            for x in found.state:
+                numbers({"an array of the state": x})
+            return found
+
         found = (
-            intact(self.folder / key / name, Snapshot.from_bytes, without)
+            intact(self.folder / key / name, parsed, without)
             for name, without in CHECKPOINTS.items()
         )
         return next((snapshot for snapshot in found if snapshot is not None), None)
@@ -152,7 +161,20 @@ class Store:
     def curves(self, key: str) -> Curves | None:
         """The finished curves, or None."""
         path = self.folder / key / "curves.npz"
-        return intact(path, npz.from_bytes, "tpo run computes it again")
+        size = self._size(key)
+
+        def parsed(content: bytes) -> Curves:
+            found = numbers(npz.from_bytes(content))
+            return found if size is None else checked(found, size)
+
+        return intact(path, parsed, "tpo run computes it again")
+
+    def _size(self, key: str) -> Size | None:
+        """The size of a run or shard; None for a computation, and for a run without its description."""
+        run, _, shard = key.partition("/seeds/")
+        size = Size.of(self.description(run))
+        count = SHARD.fullmatch(shard)
+        return (size or Size())._replace(seeds=int(count[2])) if count else size
 
     def cost(self, key: str) -> dict[str, Any]:
         """ "seconds" spent on a run so far, with all its resumptions, and "provenance" of its last step."""
@@ -187,19 +209,21 @@ class Store:
         saved = self.checkpoint(key)
         shards = [self._shard_so_far(self.shard_key(key, *shard)) for shard in self.shards(key)]
         found = [curves for curves in shards if curves]
-        return joined(found) if found else saved.curves if saved else {}
+        return self.joined(key, found) if found else saved.curves if saved else {}
+
+    def joined(self, key: str, shards: Sequence[Curves]) -> Curves:
+        """The curves of shards of a run; the error for shards that do not fit together names their folder."""
+        try:
+            return joined(shards)
+        except ValueError as error:
+            raise ValueError(
+                f"{self.folder / key / 'seeds'}: {error}: remove the folder of the wrong shard, and run the "
+                "study again"
+            ) from None
 
     def _shard_so_far(self, key: str) -> Curves:
         finished, saved = self.curves(key), self.checkpoint(key)
         return finished or (saved.curves if saved else {})
-
-
-def joined(shards: Sequence[Curves]) -> Curves:
-    """The curves of all shards, concatenated over seeds and as long as the shortest one."""
-    shortest = min(x.shape[1] for shard in shards for x in shard.values())
-    return {
-        name: np.concatenate([shard[name][:, :shortest] for shard in shards]) for name in shards[0]
-    }
 
 
 def _cost_from_bytes(content: bytes) -> dict[str, Any]:
@@ -209,3 +233,6 @@ def _cost_from_bytes(content: bytes) -> dict[str, Any]:
         raise ValueError(f"provenance is {provenance!r:.60}, expected an object")
     json.dumps([seconds, provenance], allow_nan=False)
     return {"seconds": seconds, "provenance": provenance}
+
+
+__all__ = ["CHECKPOINTS", "SHARD", "VERSION", "Curves", "Snapshot", "Store", "joined"]

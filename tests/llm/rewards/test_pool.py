@@ -99,10 +99,51 @@ def test_a_scorer_is_called_by_position_and_checked_before_a_run(
 
 
 def test_scoring_options() -> None:
-    with pytest.raises(ValueError, match="timeout is 0, expected seconds above 0"):
-        Scoring({"name": "exact"}, timeout=0)
-    with pytest.raises(ValueError, match="workers is 0"):
+    for seconds in (0, -1, float("nan"), float("inf"), 1e10, 1e300):
+        with pytest.raises(
+            ValueError, match="timeout is .*, expected a number above 0, at most 1e6"
+        ):
+            Scoring({"name": "exact"}, timeout=seconds)
+    with pytest.raises(ValueError, match="workers is 0, expected a whole number from 1"):
         Scoring({"name": "exact"}, workers=0)
     conversation: list[dict[str, Any]] = [{"role": "assistant", "content": "hi"}]
     assert text_of(conversation) == "hi"
     assert text_of([]) == ""
+
+
+@QUIET
+def test_a_row_that_cannot_be_sent_is_a_failure_of_that_row() -> None:
+    circle: list[Any] = []
+    circle.append(circle)
+    deep: list[Any] = []
+    for _ in range(100_000):
+        deep = [deep]
+    answers = ["a", 10**5000, circle, deep, {1j: "a"}, b"a", "a"]
+    scoring = Scoring({"name": "exact"}, workers=1)
+    try:
+        assert scoring(["a"] * 7, answer=answers) == [1.0, *[None] * 5, 1.0]
+        assert scoring.failures.counts == {"raised": 5}
+        odd = [None, {"a": 1}, [{}], [5], "", [{"content": circle}], 3, ["a"], "a"]
+        given = [None, None, 1.0, None, 1.0, None, None, None, 0.0]
+        assert scoring(odd, answer=[""] * 9) == given
+        assert scoring.failures.counts == {"raised": 5, "no text": 6}
+    finally:
+        scoring.close()
+    del deep  # slowly, before the interpreter ends
+
+
+@QUIET
+def test_a_forged_score_beyond_every_float_is_no_number() -> None:
+    scoring = Scoring({"name": "exact"}, workers=1)
+    for score in (10**400, True, "1", [1], None):
+        assert scoring._score({"score": score}) is None
+    assert scoring.failures.counts == {"no finite number": 5}
+
+
+@QUIET
+def test_what_is_said_of_a_failure_is_one_line_without_escapes() -> None:
+    scoring = Scoring({"name": "exact"}, workers=1)
+    scoring._score({"kind": "raised", "error": "red\x1b[31m\nand \u202e back" + " x" * 10**6})
+    said = scoring.failures.first["raised"]
+    assert said.startswith(r"red\x1b[31m and \u202e back x x")
+    assert len(said) == 1000

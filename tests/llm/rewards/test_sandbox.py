@@ -119,7 +119,11 @@ def test_auto_isolates_the_rules_of_datasets_alone(
 def test_options_out_of_range_are_named() -> None:
     with pytest.raises(ValueError, match="isolate is 'docker', expected one of 'auto', 'bwrap', "):
         Sandbox(isolate="docker")
-    with pytest.raises(ValueError, match="scorer_memory is 0, expected a finite number above 0"):
+    with pytest.raises(
+        ValueError, match="scorer_memory is 0, expected a number above 0, at most 1e6"
+    ):
         Sandbox(scorer_memory=0)
-    with pytest.raises(ValueError, match="scorer_cpu is nan, expected a finite number above 0"):
+    with pytest.raises(
+        ValueError, match="scorer_cpu is nan, expected a number above 0, at most 1e6"
+    ):
         Sandbox(scorer_cpu=float("nan"))

@@ -1,17 +1,19 @@
 """A scoring worker: nothing that the scorer starts, prints or writes reaches another row or outlives the worker."""
 
 import os
+import resource
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tpo.llm.rewards.pool import Scoring
-from tpo.llm.rewards.sandbox import DEFAULT, Sandbox
+from tpo.llm.rewards.sandbox import Sandbox
+from tpo.llm.rewards.subprocess_worker import _lower
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:a completion could not be scored:RuntimeWarning"),
@@ -21,105 +23,6 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning"),
     pytest.mark.skipif(sys.platform != "linux", reason="reads /proc"),
 ]
-
-HOSTILE = """
-import os, subprocess, sys, time
-from asyncio import CancelledError
-
-def start(*command, **options):
-    with open("pids", "a") as file:
-        file.write(f"{subprocess.Popen(command, **options).pid}\\n")
-
-def hang():
-    start("sleep", "600")
-    start("sleep", "600", start_new_session=True)
-    time.sleep(600)
-
-def forge():
-    for line in (b'{"score": 1}', b'{"kind": "raised", "error": "forged"}', b"no JSON", b"[" * 9999, b'{"half'):
-        for number in range(1, 64):
-            try:
-                os.write(number, line if b"half" in line else line + b"\\n")
-            except OSError:
-                pass
-
-def flood():
-    for number in range(3, 64):
-        try:
-            while os.write(number, b"x" * 2**16):
-                pass
-        except OSError:
-            pass
-
-def fork():
-    if os.fork() == 0:
-        os.close(2)  # what it says is of no interest
-        raise ValueError("answered by a fork")
-    time.sleep(0.3)
-
-READER = '''
-import contextlib, socket
-for number in range(3, 64):
-    with contextlib.suppress(OSError):
-        socket.socket(fileno=number).recv(99)
-'''
-
-def child():
-    start(sys.executable, "-I", "-S", "-c", READER, close_fds=False)
-    time.sleep(0.5)
-
-def generations():
-    if os.fork() == 0:
-        if os.fork() == 0:
-            sys.exit(0)
-        sys.exit(os.wait()[1])
-    return os.wait()[1]
-
-def burn():
-    while True:
-        pass
-
-class Long(Exception):
-    def __str__(self):
-        return "x" * 10**7
-
-class Mute(Exception):
-    def __str__(self):
-        raise self
-
-def fail(error):
-    raise error
-
-ACTS = {
-    "hang": hang, "forge": forge, "flood": flood, "fork": fork, "burn": burn,
-    "child": child, "generations": generations, "exit": lambda: sys.exit(3), "end": lambda: os._exit(3),
-    "cancel": lambda: fail(CancelledError()),
-    "read": lambda: fail(ValueError(repr(sys.stdin.read()))),
-    "long": lambda: fail(Long()),
-    "mute": lambda: fail(Mute()),
-    "memory": lambda: len(bytearray(2**30)),
-}
-
-def score(completion, answer):
-    ACTS.get(completion, int)()
-    return float(completion == answer)
-"""
-
-
-@pytest.fixture
-def scoring(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Scoring]]:
-    """Makes a `Scoring` of one worker, whose scorer lies in the current folder and does what a completion names."""
-    (tmp_path / "hostile.py").write_text(HOSTILE)
-    monkeypatch.chdir(tmp_path)
-    made = []
-
-    def make(timeout: float = 20.0, sandbox: Sandbox = DEFAULT) -> Scoring:
-        made.append(Scoring({"name": "hostile:score"}, timeout=timeout, workers=1, sandbox=sandbox))
-        return made[-1]
-
-    yield make
-    for one in made:
-        one.close()
 
 
 def test_nothing_that_a_scorer_starts_outlives_its_time_limit(
@@ -203,7 +106,7 @@ def test_a_scorer_that_exits_has_failed_on_one_row(scoring: Callable[..., Scorin
     one = scoring()
     for act, said in {
         "exit": "SystemExit: 3",
-        "cancel": "CancelledError: ",
+        "cancel": "CancelledError",
         "end": "the scorer ended its process (exit status 3)",
     }.items():
         one.failures.first.clear()
@@ -245,6 +148,9 @@ def test_messages_are_bounded(scoring: Callable[..., Scoring]) -> None:
     assert one(["flood", "a"], answer=["a"] * 2) == [None, 1.0]
     assert one.failures.first["raised"] == "the scorer wrote to the channel of its worker"
     one.failures.first.clear()
+    assert one(["loud", "a"], answer=["a"] * 2) == [None, 1.0]
+    assert one.failures.first["raised"] == r"Loud: two lines, \x1b[31mred"
+    one.failures.first.clear()
     assert one(["mute", "a"], answer=["a"] * 2) == [None, 1.0]
     assert one.failures.first["raised"] == "Mute: its text raises Mute"
     one.failures.first.clear()
@@ -259,6 +165,22 @@ def test_memory_and_cpu_time_are_limited(scoring: Callable[..., Scoring]) -> Non
     one.failures.first.clear()
     assert one(["burn", "a"], answer=["a"] * 2) == [None, 1.0]
     assert one.failures.first["raised"].endswith("more CPU time than scorer_cpu allows")
+
+
+def test_limits_beyond_what_the_system_counts_are_refused_and_the_largest_work(
+    scoring: Callable[..., Scoring],
+) -> None:
+    for large in (1e10, 1e19, 1e300, float("inf")):
+        for name in ("scorer_memory", "scorer_cpu"):
+            with pytest.raises(
+                ValueError, match=f"{name} is .*, expected a number above 0, at most"
+            ):
+                Sandbox(**{name: large})
+    one = scoring(timeout=1e6, sandbox=Sandbox(scorer_memory=1e6, scorer_cpu=1e6))
+    assert one(["a"], answer=["a"]) == [1.0]
+    before = resource.getrlimit(resource.RLIMIT_CPU)
+    _lower(resource.RLIMIT_CPU, 10**19)
+    assert resource.getrlimit(resource.RLIMIT_CPU) == before
 
 
 def test_a_file_in_the_current_folder_replaces_no_library(

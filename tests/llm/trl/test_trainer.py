@@ -35,7 +35,7 @@ from tpo.llm.trl.compat import check_hooks, regrouped
         ({"entropy_target": 0.5}, "entropy_target is 0.5.*no entropy bonus"),
         ({"mask_truncated_completions": True, "drop_truncated_completions": True}, "are both True: choose one"),
         ({"num_generations": 3}, "num_generations is 3.*8 completions.*6 or 9 completions, or num_generations=2"),
-        ({"reward_timeout": 0}, "reward_timeout is 0, expected a finite number above 0"),
+        ({"reward_timeout": 0}, "reward_timeout is 0, expected a number above 0, at most 1e6"),
         ({"num_generations": 1}, "num_generations is 1, and objective 'tpo' compares the candidates"),
         ({"objective": "gpro"}, "unknown objective 'gpro'.*Valid names: tpo"),
         ({"objective": "vapo"}, "'vapo' needs a critic.*'tpo', 'grpo' or 'rloo'"),

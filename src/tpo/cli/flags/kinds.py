@@ -12,7 +12,7 @@ from tpo.options import Kind, one_of
 
 
 def _is_text(value: Any) -> bool:
-    return isinstance(value, str) and bool(value.strip()) and "\0" not in value
+    return isinstance(value, str) and bool(value.strip()) and not re.search(r"[\0-\x1f\x7f]", value)
 
 
 def _can_be_written(path: Path) -> bool:

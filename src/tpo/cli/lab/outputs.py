@@ -43,7 +43,10 @@ def emit(results: Results, args: argparse.Namespace) -> None:
     if args.csv == "-":
         sys.stdout.write(results.csv())
     elif args.csv:
-        Path(args.csv).write_text(results.csv(), encoding="utf-8")
+        try:
+            Path(args.csv).write_text(results.csv(), encoding="utf-8")
+        except OSError as error:  # that of a full disk names no file
+            raise OSError(error.errno, f"--csv: {error.strerror}", args.csv) from None
         print(f"table written to {args.csv}", file=sys.stderr)
     if args.json:
         print_json(results.to_json())

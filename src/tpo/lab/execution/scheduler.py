@@ -24,7 +24,7 @@ from tpo.lab.studies.cost import job_seconds
 from tpo.lab.training import Cell, TrainingProgress
 from tpo.lab.training.environment import note_changes, origin
 from tpo.lab.training.loop import Step
-from tpo.storage.store import Snapshot, Store, joined
+from tpo.storage.store import Snapshot, Store
 
 Watcher = Callable[[Job, TrainingProgress | None], None]
 """Called when a job starts (no curves, rate 0), after each of its steps, and with None at its end."""
@@ -184,7 +184,7 @@ class Scheduler:
             found = [self.store.curves(shard.where) for shard in job.shards]
             whole = [curves for curves in found if curves is not None]
             if len(whole) == len(found):
-                self.store.finish(job.key, joined(whole))
+                self.store.finish(job.key, self.store.joined(job.key, whole))
 
     def _save(self, shard: Shard, saved: Snapshot) -> None:
         self.store.save(shard.where, saved._replace(origin=self._origin()))

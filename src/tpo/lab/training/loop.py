@@ -186,6 +186,11 @@ class TrainingRun:
         with ThreadPoolExecutor(self.workers) as pool:
             results = list(pool.map(lambda s: self._one(compiled, s, stop), self.states))
         took = time.monotonic() - began
+        if self.parts and (other := self.parts.keys() ^ results[0][1].keys()):
+            raise ValueError(
+                f"the checkpoint and this run do not both have the curves {', '.join(sorted(other))}: remove "
+                "the checkpoint, or run with the tpo that wrote it"
+            )
         ran = stop - self.episode
         for name in results[0][1]:
             rows = [np.asarray(metrics[name])[..., :ran] for _, metrics in results]

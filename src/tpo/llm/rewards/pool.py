@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import copy
 import json
-import math
 import time
 import warnings
 from collections import Counter
@@ -17,9 +16,11 @@ from concurrent.futures import ThreadPoolExecutor
 from queue import SimpleQueue
 from typing import Any
 
+from tpo.checks import one_line
 from tpo.llm.rewards.sandbox import DEFAULT, Sandbox
 from tpo.llm.rewards.worker import ScorerError, ScoringWorker
-from tpo.llm.run_options import ScoringOptions
+from tpo.llm.run_options import LIMIT, ScoringOptions
+from tpo.options import COUNT, is_number, shown
 
 
 class Failures:
@@ -32,6 +33,7 @@ class Failures:
 
     def add(self, kind: str, what: str) -> None:
         """Count a failure, and warn if it is the first of its kind in this process."""
+        kind, what = one_line(kind), one_line(what)
         self.counts[kind] += 1
         if kind not in self.first:
             self.first[kind] = what
@@ -68,10 +70,8 @@ class Scoring:
     ) -> None:
         """`timeout` is in seconds per completion; the processes start with the first call."""
         self._workers: list[ScoringWorker] = []
-        if not timeout > 0:
-            raise ValueError(f"timeout is {timeout}, expected seconds above 0, such as 10")
-        if workers < 1:
-            raise ValueError(f"workers is {workers}, expected at least 1")
+        LIMIT.check("timeout", timeout)
+        COUNT.check("workers", workers)
         sandbox.check()
         self.scorer = dict(scorer)
         self.columns = tuple(columns)
@@ -93,14 +93,14 @@ class Scoring:
         """Scores of these completions; `given` has the columns of the dataset, as TRL passes them."""
         start = time.perf_counter()
         rows = [
-            {"completion": text_of(c), **{k: given[k][i] for k in self.columns if k in given}}
+            (c, {k: given[k][i] for k in self.columns if k in given})
             for i, c in enumerate(completions)
         ]
         if len(rows) == 1:
-            replies = [self._request(rows[0])]
+            replies = [self._request(*rows[0])]
         else:
             with ThreadPoolExecutor(len(self._workers)) as pool:
-                replies = list(pool.map(self._request, rows))
+                replies = list(pool.map(lambda row: self._request(*row), rows))
         scores = [self._score(reply) for reply in replies]
         self.failed = scores.count(None)
         self.seconds = time.perf_counter() - start
@@ -116,8 +116,12 @@ class Scoring:
                 f"finds from here, of ({', '.join(('completion', *self.columns))})"
             ) from None
 
-    def _request(self, row: Mapping[str, Any]) -> dict[str, Any]:
+    def _request(self, completion: Any, columns: Mapping[str, Any]) -> dict[str, Any]:
         """The reply of the next idle worker; a call waits if other threads use all workers."""
+        try:
+            row = {"completion": text_of(completion), **columns}
+        except (TypeError, ValueError, RecursionError) as error:
+            return {"kind": "no text", "error": str(error)}
         worker = self._idle.get()
         try:
             return worker.request(row, self.timeout)
@@ -130,8 +134,8 @@ class Scoring:
             self.failures.add(str(reply.get("kind", "raised")), str(reply["error"]))
             return None
         score = reply.get("score")
-        if not isinstance(score, (int, float)) or not math.isfinite(score):
-            self.failures.add("no finite number", f"the scorer returned {score!r}")
+        if score is None or not is_number(score):
+            self.failures.add("no finite number", f"the scorer returned {shown(score)}")
             return None
         if self.threshold is not None:
             return float(score > self.threshold)
@@ -150,8 +154,14 @@ class Scoring:
 
 
 def text_of(completion: Any) -> str:
-    """The text of a completion: a string as it is, of a conversation the content of the last message."""
+    """The text of a completion: a string as it is, of a conversation the content of the last message.
+
+    TypeError for anything else; ValueError or RecursionError for content that JSON cannot hold.
+    """
     if isinstance(completion, str):
         return completion
+    is_list = isinstance(completion, (list, tuple))
+    if not is_list or not all(isinstance(message, Mapping) for message in completion):
+        raise TypeError(f"a completion is {shown(completion)}, expected text or a list of messages")
     content = completion[-1].get("content", "") if completion else ""
     return content if isinstance(content, str) else json.dumps(content)

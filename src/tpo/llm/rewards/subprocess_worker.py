@@ -17,10 +17,9 @@ import socket
 import sys
 from typing import Any
 
+from tpo.checks import one_line
 from tpo.llm.rewards.scorers import load
 
-LONGEST_ERROR = 1000
-"""Characters of an error message that are kept."""
 PR_SET_PDEATHSIG = 1
 
 
@@ -74,7 +73,7 @@ def _described(error: BaseException, memory: float) -> str:
         text = str(error)
     except BaseException as inner:  # its text is the user's code too
         text = f"its text raises {type(inner).__name__}"
-    return f"{type(error).__name__}: {text}"[:LONGEST_ERROR]
+    return one_line(f"{type(error).__name__}: {text}" if text else type(error).__name__)
 
 
 def _write(channel: socket.socket, request: dict[str, Any], reply: dict[str, Any]) -> None:
@@ -109,7 +108,7 @@ def _lower(kind: int, value: int, hard: bool = False) -> None:
     _, highest = resource.getrlimit(kind)
     if highest != resource.RLIM_INFINITY:
         value = min(value, highest)
-    with contextlib.suppress(ValueError, OSError):  # a system without this limit
+    with contextlib.suppress(ValueError, OSError, OverflowError):  # a system without this limit
         resource.setrlimit(kind, (value, value if hard else highest))
 
 

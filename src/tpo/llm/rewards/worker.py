@@ -34,6 +34,10 @@ class ScorerError(RuntimeError):
     """The process of the scorer could not start, or ended unexpectedly."""
 
 
+class UnsentError(Exception):
+    """A row that JSON cannot hold."""
+
+
 class ScoringWorker:
     """A process that scores one completion after another."""
 
@@ -54,7 +58,9 @@ class ScoringWorker:
         except TimeoutError:
             self.close()
             return {"kind": "hung", "error": f"no score within {timeout:g} s"}
-        except (OSError, ScorerError, TypeError) as error:  # TypeError: the row cannot be sent
+        except UnsentError as error:
+            return {"kind": "raised", "error": f"the row cannot be sent: {error}"}
+        except (OSError, ScorerError) as error:
             self.close()
             return {"kind": "raised", "error": str(error)}
 
@@ -104,7 +110,11 @@ class ScoringWorker:
         """The reply to a request; TimeoutError if it takes longer."""
         end = time.monotonic() + timeout
         number = secrets.token_hex(16)
-        known, asked = number.encode(), json.dumps({**request, "id": number}).encode()
+        known = number.encode()
+        try:
+            asked = json.dumps({**request, "id": number}).encode()
+        except (TypeError, ValueError, RecursionError) as error:
+            raise UnsentError(error) from None
         self._channel.settimeout(timeout)
         try:
             self._channel.sendall(asked + b"\n")

@@ -204,7 +204,7 @@ def _ranking(result: StudyResult) -> Figure:
 
 def _bars(result: StudyResult) -> Figure:
     """The bars of a study that has no curves."""
-    shown = exact_views.VIEWS[result.study.view](result.study, result.cells)
+    shown = exact_views.shown(result.study, result.cells)
     found: list[dict[str, Any]] = [p for p in shown["panels"] if p.get("kind") == "bars"]
     labels = [s["label"] for panel in found for s in panel["series"]]
     colours = _css_classes((slug(label), label) for label in labels)
