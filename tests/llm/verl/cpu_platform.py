@@ -4,6 +4,8 @@ import contextlib
 from types import SimpleNamespace
 
 import torch
+import verl.utils.model
+from transformers import AutoModelForTokenClassification
 from verl.plugin.platform import PlatformBase, set_platform
 
 
@@ -83,12 +85,24 @@ class PlatformCPU(PlatformBase):
 
 
 def use() -> None:
-    """Take the CPU, with verl's own FSDP engine on it."""
+    """Take the CPU, with verl's own FSDP engines on it."""
     set_platform(PlatformCPU())
     from verl.workers.engine.base import EngineRegistry
-    from verl.workers.engine.fsdp.transformer_impl import FSDPEngineWithLMHead
+    from verl.workers.engine.fsdp import transformer_impl as fsdp
 
-    register = EngineRegistry.register(
-        model_type="language_model", backend=["fsdp", "fsdp2"], device="cpu", vendor="cpu"
+    for kind, engine in (
+        ("language_model", fsdp.FSDPEngineWithLMHead),
+        ("value_model", fsdp.FSDPEngineWithValueHead),
+    ):
+        register = EngineRegistry.register(
+            model_type=kind, backend=["fsdp", "fsdp2"], device="cpu", vendor="cpu"
+        )
+        register(engine)
+    verl.utils.model.load_valuehead_model = _value_model
+
+
+def _value_model(local_path, torch_dtype, model_config, trust_remote_code):
+    """As verl's, which asks for flash attention: that needs a GPU."""
+    return AutoModelForTokenClassification.from_pretrained(
+        local_path, dtype=torch_dtype, config=model_config, attn_implementation="eager"
     )
-    register(FSDPEngineWithLMHead)

@@ -8,6 +8,8 @@ import json
 import os
 import socket
 import sys
+from functools import partial
+from types import SimpleNamespace
 
 import cpu_platform
 import ray
@@ -17,8 +19,11 @@ from configs import composed
 from omegaconf import OmegaConf
 from transformers import AutoModelForCausalLM
 from verl.trainer.ppo.v1 import PPOTrainer, get_trainer_cls
+from verl.utils.config import omega_conf_to_dataclass
 from verl.utils.tensordict_utils import list_of_dict_to_tensordict
-from verl.workers.engine_workers import ActorRolloutRefWorker
+from verl.workers.config import TrainingWorkerConfig
+from verl.workers.engine_workers import ActorRolloutRefWorker, TrainingWorker
+from verl.workers.utils.losses import value_loss
 
 import tpo
 
@@ -47,6 +52,18 @@ def options(folder):
         "actor_rollout_ref.actor.grad_clip=1e9",
         "actor_rollout_ref.actor.ppo_mini_batch_size=4",
         "trainer.n_gpus_per_node=1",
+        f"critic.model.path={folder}",
+        "+critic.model.override_config.attn_implementation=eager",
+        "critic.model.use_remove_padding=False",
+        "critic.model.enable_gradient_checkpointing=False",
+        "critic.strategy=fsdp2",
+        "critic.fsdp.model_dtype=fp32",
+        "critic.fsdp.dtype=float32",
+        "+critic.fsdp.mixed_precision={param_dtype: fp32}",
+        "critic.fsdp.use_torch_compile=False",
+        "critic.ppo_max_token_len_per_gpu=160",
+        "critic.optim.lr=1e-2",
+        "critic.optim.total_training_steps=10",
     )
 
 
@@ -104,7 +121,7 @@ def put(found):
 class Exact:
     """The objective over whole groups, on a float64 copy of the model."""
 
-    def __init__(self, folder, found, objective):
+    def __init__(self, folder, found, objective, values=None):
         self.model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float64)
         self.found, self.objective = found, objective
         T = max(len(row[3]) for row in found)
@@ -119,8 +136,14 @@ class Exact:
         with torch.no_grad():
             old = self.log_probs(T)
         valid = scores.isfinite()
-        group = tpo.Groups(old, torch.where(valid, scores, 0.0), mask=mask, valid=valid)
-        self.prepared, self.T, self.old = objective.prepare(group), T, old
+        if values is not None:  # of rows, by the names that verl gives them
+            values = self._placed(
+                {(g, k): values[f"uid{g}_{k}_0"].double() for g, k, _ in self._cells()}, T
+            )
+        group = tpo.Groups(
+            old, torch.where(valid, scores, 0.0), mask=mask, valid=valid, values=values
+        )
+        self.prepared, self.T, self.group = objective.prepare(group), T, group
 
     def _cells(self):
         return [
@@ -134,11 +157,15 @@ class Exact:
             _, _, prompt, response, _ = self.found[i]
             logits = self.model(torch.cat([prompt, response])[None]).logits[0]
             log_p = logits.log_softmax(-1)[len(prompt) - 1 : -1]
-            own = log_p.gather(-1, response[:, None])[:, 0]
-            cells[g, k] = torch.nn.functional.pad(own, (0, T - len(own)))
+            cells[g, k] = log_p.gather(-1, response[:, None])[:, 0]
+        return self._placed(cells, T)
+
+    def _placed(self, cells, T):
+        """[B, K, T] of rows by their place."""
         zero = torch.zeros(T, dtype=torch.float64)
+        padded = {at: torch.nn.functional.pad(x, (0, T - len(x))) for at, x in cells.items()}
         return torch.stack(
-            [torch.stack([cells.get((g, k), zero) for k in range(K)]) for g in range(PROMPTS)]
+            [torch.stack([padded.get((g, k), zero) for k in range(K)]) for g in range(PROMPTS)]
         )
 
     def gradient(self, weights, groups, scale):
@@ -179,7 +206,38 @@ def trainer_with_worker(config):
     worker._dispatch_info = {"actor": [0]}
     trainer.actor_rollout_wg, trainer.global_steps, trainer.distillation_config = worker, 1, None
     trainer.tokenizer = type("Tokenizer", (), {"eos_token_id": 1})()
+    if trainer.use_critic:
+        trainer.critic_wg = Critic(config)
     return trainer, worker.actor.engine
+
+
+class Critic:
+    """verl's critic worker in this process, as its trainer makes and calls it."""
+
+    def __init__(self, config):
+        critic = omega_conf_to_dataclass(config.critic)
+        critic.engine.infer_max_token_len_per_gpu = critic.ppo_infer_max_token_len_per_gpu
+        critic.engine.max_token_len_per_gpu = critic.ppo_infer_max_token_len_per_gpu
+        self.worker = TrainingWorker(
+            TrainingWorkerConfig(
+                model_type="value_model",
+                model_config=critic.model,
+                engine_config=critic.engine,
+                optimizer_config=critic.optim,
+                checkpoint_config=critic.checkpoint,
+            )
+        )
+        self.worker._dispatch_info = {"train": [0]}
+        self.worker.reset()
+        self.worker.set_loss_fn(partial(value_loss, config=critic))
+
+    def infer_batch(self, batch):
+        self.worker.infer_batch(batch)
+        return SimpleNamespace(futures=[])
+
+    def train_mini_batch(self, batch):
+        found = self.worker.train_mini_batch(batch)
+        return SimpleNamespace(get=lambda: found)
 
 
 def tensors_of(module):
@@ -225,15 +283,17 @@ def updated(folder, informative, overrides):
     OmegaConf.resolve(config)
     trainer, engine = trainer_with_worker(config)
     found = rows(torch.Generator().manual_seed(0), informative)
-    exact = Exact(folder, found, trainer.objective)
     before, _ = tensors_of(engine.module)
     metrics = {}
     batch = trainer._balance_batch(put(found), metrics=metrics)
     padding = sum(key.startswith("pad") for key in batch.keys)
     with recorded(engine) as (steps, groups):
         batch = trainer._compute_old_log_prob(batch, metrics)
+        values = evaluated_by_critic(trainer, batch, metrics) if trainer.use_critic else None
+        exact = Exact(folder, found, trainer.objective, values)
         batch = trainer._compute_advantage(batch, metrics)
-        stored = tq.kv_batch_get(keys=batch.keys, partition_id="train", select_fields=["rm_scores"])
+        value_errors = fitted_critic(trainer, batch, metrics) if trainer.use_critic else []
+        scores = stored(batch, "rm_scores")
         trainer._update_actor(batch, metrics)
     tq.kv_clear(keys=batch.keys, partition_id="train")
     after, _ = tensors_of(engine.module)
@@ -245,9 +305,35 @@ def updated(folder, informative, overrides):
         "padding": padding,
         "moved": size({k: w - before[k] for k, w in after.items()}),
         "zero_gradient_steps": metrics["tpo/zero_gradient_steps"],
-        "finite": bool(stored["rm_scores"].values().isfinite().all()),
+        "finite": all(bool(x.isfinite().all()) for x in scores.values()),
         "metrics": sorted(metrics),
+        "value_errors": value_errors,
     }
+
+
+def stored(batch, name):
+    """A field of each row, by the row's key."""
+    data = tq.kv_batch_get(keys=batch.keys, partition_id="train", select_fields=[name])
+    return dict(zip(batch.keys, data[name].unbind(), strict=True))
+
+
+def evaluated_by_critic(trainer, batch, metrics):
+    """The critic's values of each row."""
+    trainer._compute_values(batch, metrics)
+    return stored(batch, "values")
+
+
+def fitted_critic(trainer, batch, metrics):
+    """The critic's mean squared distance from the objective's returns, before and after its updates."""
+    returns = stored(batch, "returns")
+    errors = []
+    for _ in range(2):
+        values = stored(batch, "values")
+        real = [key for key in batch.keys if not key.startswith("pad")]
+        errors.append(sum(float((values[key] - returns[key])[0] ** 2) for key in real) / len(real))
+        trainer._update_critic(batch, metrics)
+        trainer._compute_values(batch, metrics)
+    return errors
 
 
 def size(tensors):

@@ -19,6 +19,7 @@ RUNS = {
     "tpo": [],
     "tpo, mean score, 2 mini-batches, 2 epochs": [MINI_BATCHES, EPOCHS, MEAN],
     "grpo, 2 mini-batches": [MINI_BATCHES, "+trainer.v1.tpo.objective=grpo"],
+    "vapo, verl's critic": ["+trainer.v1.tpo.objective=vapo"],
 }
 ZERO_GRADIENT = {
     "one update": ([], []),
@@ -83,6 +84,11 @@ def test_every_step_has_the_gradient_of_the_objective(results, run):
     assert max(found["errors"]) < 1e-5  # of a float32 model beside its float64 copy
     assert min(found["sizes"]) > 1e-3
     assert found["moved"] > 1e-3
+
+
+def test_verls_critic_comes_nearer_to_the_objectives_returns(results):
+    before, after = results["vapo, verl's critic"]["value_errors"]
+    assert after < 0.9 * before
 
 
 def test_updates_take_whole_groups_in_turn(results):
