@@ -4,6 +4,8 @@ import gc
 import os
 import signal
 
+import pytest
+
 # Read when the libraries are first imported, by whichever test. Without the first, a name of the hub is asked for
 # over a closed network for ten minutes.
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
@@ -15,7 +17,8 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def pytest_collection_finish() -> None:
-    """What the imports made stays: a trainer's `gc.collect` else walks through all of it, a second each time."""
+@pytest.fixture(autouse=True, scope="module")
+def _frozen() -> None:
+    """What imports and earlier modules left stays: else every `gc.collect` of a trainer walks through it, for seconds."""
     gc.collect()
     gc.freeze()
