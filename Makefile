@@ -10,6 +10,8 @@ BIN := $(VENV)/bin
 CHECKS := docs/evidence/checks
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 export JAX_COMPILATION_CACHE_DIR ?= $(CURDIR)/.cache/jax
+# Short compilations too: many commands of the tests and of the documentation begin with the same ones
+export JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS ?= 0
 
 .PHONY: demo demo-llm test kills mutants rates test-llm-oldest test-vllm test-verl check format docs bench package clean
 

@@ -1,5 +1,6 @@
 """What every test starts from."""
 
+import gc
 import os
 import signal
 import sys
@@ -29,3 +30,10 @@ def unforeseen_errors_fail(monkeypatch: pytest.MonkeyPatch) -> None:
 
     if "tpo.cli" in sys.modules:
         monkeypatch.setattr("tpo.cli._unforeseen", fail)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _frozen() -> None:
+    """What imports and earlier modules left stays: else every `gc.collect` of a trainer walks through it, for seconds."""
+    gc.collect()
+    gc.freeze()

@@ -79,6 +79,15 @@ YAML = {
     "two names of one option": b"epochs: 1\niterations: 1\n",
 }
 
+CONFIG = {
+    "empty": b"",
+    "half": b'{"model_type": ',
+    "a list": b"[]",
+    "no kind": b"{}",
+    "an unknown kind": b'{"model_type": "lama"}',
+    "a kind that is a number": b'{"model_type": 3}',
+}
+
 EVIDENCE = {
     "empty": b"",
     "half": b'{"panels": [',
@@ -149,6 +158,10 @@ def test_a_model_or_task_that_does_not_exist(place: Path) -> None:
                       "a_file", "broken.gguf")
     ]  # fmt: skip
     write(place / "broken.gguf", b"GGML")
+    for number, content in enumerate(CONFIG.values()):
+        (place / f"model{number}").mkdir()
+        write(place / f"model{number}/config.json", content)
+        cases.append((["train", f"--model=model{number}", sort], [f"model{number}: config.json"]))
     cases += [
         (["train", *MODEL, f"--task={task}"], [task.partition(":")[2] or task.rstrip(":")])
         for task in ("gsm9k", "toy:srt", "toy:", "toy", "gym:chain_sums", "gsm8k:missing", LONG)
@@ -189,5 +202,5 @@ def place(tmp_path: Path) -> Path:
     (tmp_path / "a_file").write_text("")
     (tmp_path / "a_folder").mkdir()
     (tmp_path / "a_model").mkdir()
-    (tmp_path / "a_model/config.json").write_text("{}")
+    (tmp_path / "a_model/config.json").write_text('{"model_type": "llama"}')
     return tmp_path

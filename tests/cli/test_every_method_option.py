@@ -97,5 +97,5 @@ def test_keys_of_a_file(place: Path) -> None:
 def place(tmp_path: Path) -> Path:
     """A folder with what looks like a model."""
     (tmp_path / "a_model").mkdir()
-    (tmp_path / "a_model/config.json").write_text("{}")
+    (tmp_path / "a_model/config.json").write_text('{"model_type": "llama"}')
     return tmp_path

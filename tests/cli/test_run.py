@@ -64,6 +64,10 @@ def test_nothing_asked_for_is_nothing_run(capsys):
         (["--sweep", "batch=8,0"], "batch is '0', expected a whole number from 1"),
         (["--optimiser", "lion"], "--optimiser is 'lion', expected one of 'muon'"),
         (["--mnist-path", "/none.npz", "--task", "mnist"], "expected an existing file"),
+        (["--arms", "10"], "arms is an option of --task bandit, and --task is digits"),
+        (["--horizon", "3"], "horizon is an option of --task sequences, and --task is digits"),
+        (["--task", "bandit", "--sweep", "vocab=2,3"], "vocab is an option of --task sequences"),
+        (["--methods", "ce,dg,ce"], "--methods holds ce twice: give each method once"),
     ],
 )
 def test_a_wrong_flag_is_named_without_a_traceback(capsys, flags, message):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ import numpy as np
 import pytest
 
 import tpo
-from support import playground_cases as numbers
+from support.playground_page import case_of, check, press, pushes, shown
 from tpo import reports
 from tpo.reports.html.page import presets
 
@@ -29,66 +28,6 @@ def page(tab: Any, written: Path) -> Any:
     yield tab.page
     assert tab.errors == []
     assert tab.requests == [written.as_uri()]
-
-
-def shown(page: Any, kind: str) -> np.ndarray:
-    """The numbers behind the bars of p_old ("old"), p ("now") or q ("goal")."""
-    values = page.locator(f"[data-shown={kind}]").evaluate_all(
-        "all => all.map(e => +e.dataset.value)"
-    )
-    return np.asarray(values)
-
-
-def pushes(page: Any) -> dict[str, np.ndarray]:
-    found = page.locator("[data-push]").evaluate_all(
-        "all => all.map(e => [e.dataset.push, e.dataset.values])"
-    )
-    return {name: np.asarray(json.loads(values)) for name, values in found}
-
-
-def races(page: Any) -> dict[str, np.ndarray]:
-    """p of each method that is played, at the epoch shown."""
-    found = page.locator("[data-race]").evaluate_all(
-        "all => all.map(e => [e.dataset.race, e.dataset.values])"
-    )
-    return {name: np.asarray(json.loads(values)) for name, values in found}
-
-
-def case_of(page: Any) -> dict[str, Any]:
-    """The state as a case for the library."""
-    state = page.evaluate("tpo.playground.state")
-    return {
-        key: state[key]
-        for key in ("name", "pOld", "start", "scores", "lengths", "options", "step", "epochs")
-    }
-
-
-def check(page: Any) -> None:
-    """All that is shown, beside the library."""
-    case = case_of(page)
-    path = numbers.descent(case)
-    np.testing.assert_allclose(shown(page, "old"), case["pOld"], atol=1e-12)
-    np.testing.assert_allclose(shown(page, "now"), path["p"][-1], atol=1e-6)
-    fitted = case["name"] if case["name"] in numbers.TARGETS else "tpo"
-    q, P = numbers.fitted({**case, "name": fitted}, np.log(path["p"][-1]))
-    np.testing.assert_allclose(shown(page, "goal"), q, atol=1e-6)
-    np.testing.assert_allclose(shown(page, "fit"), P, atol=1e-6)
-    here = np.log(
-        case["pOld"] if page.evaluate("tpo.playground.state.at") == "old" else path["p"][-1]
-    )
-    for name, played in races(page).items():
-        np.testing.assert_allclose(
-            played, numbers.descent({**case, "name": name})["p"][-1], atol=1e-6, err_msg=name
-        )
-    for name, push in pushes(page).items():
-        expected = numbers.push({**case, "name": name}, here)
-        np.testing.assert_allclose(push, expected, atol=1e-6, err_msg=name)
-
-
-def press(page: Any, selector: str, *keys: str) -> None:
-    page.locator(selector).focus()
-    for key in keys:
-        page.keyboard.press(key)
 
 
 def test_it_opens_on_the_talks_rare_failure(page: Any) -> None:
@@ -283,21 +222,6 @@ def test_with_reduced_motion_play_shows_the_last_epoch_at_once(page: Any) -> Non
     check(page)
 
 
-def test_an_address_opens_a_preset(page: Any, tab: Any, written: Path) -> None:
-    page.goto("about:blank")
-    page.goto(f"{written.as_uri()}#preset=stale-rollouts")
-    page.wait_for_selector("html[data-ready] [data-push]")
-    wanted = next(preset for preset in PRESETS if preset["name"] == "stale-rollouts")
-    np.testing.assert_allclose(shown(page, "now"), wanted["start"], atol=1e-12)
-    check(page)
-    page.evaluate("location.hash = '#preset=low-eta'")
-    page.wait_for_function("() => tpo.playground.state.options.eta === 0.25")
-    page.evaluate("location.hash = '#preset=constructor'")
-    page.wait_for_timeout(50)
-    assert page.evaluate("tpo.playground.state.preset") == "low-eta"
-    tab.requests[:] = [written.as_uri()]
-
-
 def test_sliders_are_filled_to_their_value(page: Any) -> None:
     for value in ("0.25", "1"):
         page.locator("[data-dial=clip]").fill(value)
@@ -322,87 +246,3 @@ def test_the_clip_bound_and_the_share_equal_the_library(page: Any) -> None:
         ours = (row["coefficient"], row["gradient"])
         np.testing.assert_allclose(ours, expected[row["method"]], atol=1e-6)
     assert page.locator(".talk text.value").first.text_content() == "1"
-
-
-def test_a_state_travels_in_the_address(page: Any, tab: Any, written: Path) -> None:
-    page.get_by_role("button", name="unequal lengths").click()
-    page.locator("#objective").select_option("lpo_reverse")
-    page.locator("#score").select_option("mean")
-    press(page, "[data-dial=eta]", "ArrowRight", "ArrowRight")
-    page.locator("#link").click()
-    sent, before = page.url, case_of(page)
-    page.goto("about:blank")
-    page.goto(sent)
-    page.wait_for_selector("html[data-ready] [data-push]")
-    after = case_of(page)
-    for key in ("name", "scores", "lengths", "epochs"):
-        assert after[key] == before[key]
-    assert after["options"].pop("score") == before["options"].pop("score") == "mean"
-    assert after["options"] == pytest.approx(before["options"], rel=1e-6)
-    assert page.locator("#score").input_value() == "mean"
-    check(page)
-    tab.requests[:] = [written.as_uri()]
-
-
-@pytest.mark.parametrize(
-    "hostile",
-    ["p=1;s=0;n=1", "p=.5,.5;s=0,x;n=1,1", "p=.5,-1;s=0,1;n=1,1", "=;;=="],
-)
-def test_an_address_that_makes_no_sense_is_left_alone(page: Any, hostile: str) -> None:
-    page.evaluate("h => { location.hash = '#playground:' + h }", hostile)
-    page.wait_for_timeout(50)
-    assert case_of(page)["pOld"] == [0.72, 0.144, 0.12, 0.016]
-    assert case_of(page)["name"] == "tpo"
-    check(page)
-
-
-def test_a_policy_that_has_moved_travels_in_the_address(page: Any, tab: Any, written: Path) -> None:
-    page.locator("[data-preset=ties]").click()
-    page.locator("#link").click()
-    sent, before = page.url, page.evaluate("tpo.playground.state")
-    page.goto("about:blank")
-    page.goto(sent)
-    page.wait_for_selector("html[data-ready] [data-push]")
-    after = page.evaluate("tpo.playground.state")
-    assert after["start"] == pytest.approx(before["start"])
-    assert (after["at"], after["beside"]) == ("now", before["beside"])
-    check(page)
-    page.get_by_role("button", name="Start at p old").click()
-    assert page.evaluate("tpo.playground.state.start") is None
-    check(page)
-    tab.requests[:] = [written.as_uri()]
-
-
-def test_an_address_cannot_name_what_is_no_objective(page: Any) -> None:
-    words = "p=.5,.5;s=0,1;n=1,1;objective=__proto__;score=constructor;eta=1e999;epochs=1e9"
-    page.evaluate("h => { location.hash = '#playground:' + h }", words)
-    page.wait_for_function("() => tpo.playground.state.pOld.length === 2")
-    case = case_of(page)
-    assert (case["name"], case["options"]["score"], case["options"]["eta"]) == ("tpo", "", 1)
-    assert case["epochs"] == 64
-    check(page)
-
-
-def test_a_page_around_it_gives_it_address_and_theme_and_takes_its_height(
-    tab: Any, written: Path, monkeypatch: Any
-) -> None:
-    pytest.importorskip("sphinx")
-    docs = Path(__file__).parents[2] / "docs"
-    monkeypatch.syspath_prepend(docs)
-    frame = importlib.import_module("_playground").FRAME.format(static="")
-    script = (docs / "_static/playground-frame.js").read_text(encoding="utf-8")
-    (written.parent / "playground-frame.js").write_text(script)
-    around = written.parent / "around.html"
-    around.write_text(f'<!doctype html><body data-theme="dark">{frame}</body>')
-    tab.page.goto(f"{around.as_uri()}#preset=ties")
-    inside = tab.page.frame_locator("iframe")
-    inside.locator("[data-preset=ties][aria-pressed=true]").wait_for()
-    assert not inside.locator("header.top").is_visible()
-    inside.locator("html[data-theme=dark]").wait_for()
-    tab.page.evaluate("document.body.dataset.theme = 'light'")
-    inside.locator("html[data-theme=light]").wait_for()
-    height = inside.locator("body").evaluate("e => e.offsetHeight")
-    assert tab.page.locator("iframe").bounding_box()["height"] >= height - 1 > 1500
-    tab.page.evaluate("location.hash = '#preset=low-eta'")
-    inside.locator("[data-preset=low-eta][aria-pressed=true]").wait_for()
-    assert tab.errors == []

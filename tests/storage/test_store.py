@@ -131,18 +131,24 @@ def finished(out):
     return store.curves(store.keys()[0])
 
 
-def test_a_killed_run_ends_with_the_same_numbers(tmp_path):
-    whole = start(tmp_path / "whole", tmp_path / "cache")
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory):
+    """Compiled programs of these runs alone: a kill may leave half of one."""
+    return tmp_path_factory.mktemp("cache")
+
+
+def test_a_killed_run_ends_with_the_same_numbers(cache, tmp_path):
+    whole = start(tmp_path / "whole", cache)
     assert whole.wait(timeout=240) == 0, whole.communicate()
     rng = np.random.default_rng()
     reached = -1
     for _ in range(3):
-        process = start(tmp_path / "killed", tmp_path / "cache")
+        process = start(tmp_path / "killed", cache)
         reached = wait_for_checkpoint(process, tmp_path / "killed", reached)
         time.sleep(float(rng.uniform(0, 0.05)))
         process.send_signal(signal.SIGKILL)
         process.communicate()
-    last = start(tmp_path / "killed", tmp_path / "cache")
+    last = start(tmp_path / "killed", cache)
     assert last.wait(timeout=240) == 0, last.communicate()
     expected, found = finished(tmp_path / "whole"), finished(tmp_path / "killed")
     assert expected["error"].shape == (2, 3000)
@@ -152,8 +158,8 @@ def test_a_killed_run_ends_with_the_same_numbers(tmp_path):
         process.communicate()
 
 
-def test_ctrl_c_leaves_a_usable_store_and_says_how_to_resume(tmp_path):
-    process = start(tmp_path / "out", tmp_path / "cache")
+def test_ctrl_c_leaves_a_usable_store_and_says_how_to_resume(cache, tmp_path):
+    process = start(tmp_path / "out", cache)
     wait_for_checkpoint(process, tmp_path / "out")
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=60)

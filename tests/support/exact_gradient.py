@@ -27,6 +27,7 @@ class Checked(TargetPolicyTrainer):
         self.passes = 0
         self._batches: list[dict[str, Any]] = []
         self._micro: list[tuple[int, list[int]]] = []
+        self._doubles: dict[int, Any] = {}
         self.add_callback(_Compare(self))
 
     def _get_per_token_logps_and_entropies(self, *args: Any, **options: Any) -> Any:
@@ -74,37 +75,46 @@ class Checked(TargetPolicyTrainer):
         return len(self._batches[-1]["rows"]) // self.accelerator.num_processes
 
     def _double(self, reference: bool) -> Any:
-        model = self.accelerator.unwrap_model(self.model)
-        if reference and self.ref_model is not None:
-            model = self.accelerator.unwrap_model(self.ref_model)
-        double = copy.deepcopy(model).double()
+        """A float64 copy of the model as it is now, or of the model that is the reference."""
+        of = self.ref_model if reference and self.ref_model is not None else self.model
+        model = self.accelerator.unwrap_model(of)
+        if id(model) not in self._doubles:
+            double = copy.deepcopy(model).double()
+            for module in double.modules():
+                module.__dict__.pop("forward", None)  # TRL's fused head, bound to the original
+            if hasattr(double, "gradient_checkpointing_disable"):
+                double.gradient_checkpointing_disable()
+            self._doubles[id(model)] = double
+        double = self._doubles[id(model)]
+        double.load_state_dict(model.state_dict())
+        double.train(model.training)
         double.zero_grad()
-        for module in double.modules():
-            module.__dict__.pop("forward", None)  # TRL's fused head, bound to the original
-        if hasattr(double, "gradient_checkpointing_disable"):
-            double.gradient_checkpointing_disable()
         return double
 
     def _float64_log_probs(
         self, batch: dict[str, Any], double: Any = None, reference: bool = False
     ) -> torch.Tensor:
-        """[G, K, T] row by row, without padding."""
+        """[G, K, T] without padding: rows of one length together."""
         double = self._double(reference) if double is None else double
-        T = max(len(row["completion"]) for row in batch["rows"])
+        rows = batch["rows"]
+        T = max(len(row["completion"]) for row in rows)
         off = (
             double.disable_adapter()
             if reference and hasattr(double, "disable_adapter")
             else nullcontext()
         )
-        found = []
+        lengths: dict[tuple[int, int], list[int]] = {}
+        for i, row in enumerate(rows):
+            lengths.setdefault((len(row["prompt"]), len(row["completion"])), []).append(i)
+        found: list[Any] = [None] * len(rows)
         with off:
-            for row in batch["rows"]:
-                ids = torch.tensor([row["prompt"] + row["completion"]])
-                logits = double(input_ids=ids).logits
-                logits = logits[0, len(row["prompt"]) - 1 : -1] / self.temperature
-                token = ids[0, len(row["prompt"]) :, None]
-                lp = logits.log_softmax(-1).gather(-1, token)[:, 0]
-                found.append(torch.nn.functional.pad(lp, (0, T - len(lp))))
+            for (prompt, completion), those in lengths.items():
+                ids = torch.tensor([rows[i]["prompt"] + rows[i]["completion"] for i in those])
+                logits = double(input_ids=ids).logits[:, prompt - 1 : -1] / self.temperature
+                lp = logits.log_softmax(-1).gather(-1, ids[:, prompt:, None])[..., 0]
+                padded = torch.nn.functional.pad(lp, (0, T - completion))
+                for i, one in zip(those, padded, strict=True):
+                    found[i] = one
         return torch.stack(found).reshape(-1, self.num_generations, T)
 
     def _greedy_scores(self, batch: dict[str, Any]) -> torch.Tensor:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import argparse
 import shlex
-from dataclasses import fields
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from tpo.cli import run_study
 from tpo.cli.flags.parser import reads
 from tpo.cli.lab.run_flags import add_execution_flags, add_own_flags, add_study_flags
 from tpo.lab.studies import sweeps
 from tpo.lab.studies.own_runs import SCALE, OwnRun
-from tpo.options import NAME
+from tpo.options import NAME, declared
 
 if TYPE_CHECKING:
     from tpo.lab.execution.jobs import Request
@@ -35,7 +35,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 def main(args: argparse.Namespace) -> int:
     """Run the jobs of the study, or of a study made of the options."""
-    own = {f.name: v for f in fields(OwnRun) if (v := getattr(args, f.name)) is not None}
+    own = {name: value for name, value in vars(args).items() if name in declared(OwnRun)}
     if args.study:
         for name in own:
             raise ValueError(
@@ -45,21 +45,23 @@ def main(args: argparse.Namespace) -> int:
         return run_study.main(args)
     if args.scale or args.only:
         raise ValueError("--scale and --only are for a study: tpo run STUDY --scale ...")
-    if args.methods is None and args.task is None:
+    if args.methods is None and "task" not in own:
         raise ValueError(
             "name a study (`tpo studies` lists them), or give the methods of a run of your own, such as: "
             "tpo run --methods tpo,grpo --horizon 7"
         )
     if args.resume and not args.out:
         raise ValueError("--resume needs --out with the folder of an earlier run")
-    return run_study.start(args, lambda: [own_request(OwnRun(**own), args)])
+    return run_study.start(args, lambda: [own_request(own, args)])
 
 
-def own_request(run: OwnRun, args: argparse.Namespace) -> Request:
+def own_request(own: Mapping[str, Any], args: argparse.Namespace) -> Request:
     """A study of one setting, or of a sweep; names and options are checked before JAX is imported."""
-    methods = tuple((args.methods or "tpo").split(","))
+    run = OwnRun(**own)
+    methods = run_study.method_names(args.methods or "tpo")
     run.check_methods(methods)
     over = sweeps.axes("own", args.sweep or ())
+    run.check_of_task({**own, **over})
     study = sweeps.swept(run.study(methods, args.seeds or 1), over)
     from tpo.lab.execution.jobs import Request  # with JAX
 

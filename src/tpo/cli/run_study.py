@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from tpo import user_code
 from tpo.cli.lab import logs, outputs, study_display
 from tpo.lab.studies import sweeps
+from tpo.objectives.method_syntax import parse
 
 if TYPE_CHECKING:
     from tpo.lab.execution import Engine
@@ -64,12 +65,12 @@ def requests_of(args: argparse.Namespace) -> list[Request]:
     if args.study == "all":
         if args.methods or args.only or args.sweep:
             raise ValueError(
-                "--methods, --only and --sweep are for one study; `tpo run all` takes neither"
+                "--methods, --only and --sweep are for one study; `tpo run all` takes none of them"
             )
         chosen = [studies.get_study(name) for name in studies.list_studies(extra=False)]
     else:
         chosen = [_study(args.study)]
-    methods = tuple(args.methods.split(",")) if args.methods else ()
+    methods = method_names(args.methods)
     scale, only = args.scale or "quick", pairs(args.only)
     over = sweeps.axes(chosen[0].build, args.sweep or ())
     for study in chosen:
@@ -103,6 +104,16 @@ def _study(name: str) -> Study:
             f"{name} has the name {found.name!r} of another study: choose another name"
         )
     return found
+
+
+def method_names(text: str | None) -> tuple[str, ...]:
+    """("tpo", "grpo") of "tpo,grpo"; a method that is given twice is an error, however it is spelled."""
+    names = tuple(text.split(",")) if text else ()
+    parsed = [parse(name) for name in names]
+    for i, one in enumerate(parsed):
+        if one in parsed[:i]:
+            raise ValueError(f"--methods holds {names[i]} twice: give each method once")
+    return names
 
 
 def pairs(texts: Sequence[str] | None) -> dict[str, str]:

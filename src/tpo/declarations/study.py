@@ -126,10 +126,7 @@ class Study:
         axes = {**self.grid, **scale.grid}
         for key, wanted in (only or {}).items():
             if key not in axes:
-                raise ValueError(
-                    f"--only {key}={wanted}: {self.name} has no axis {key!r}, "
-                    f"expected {_named(axes)}"
-                )
+                raise ValueError(f"--only {key}={wanted}: {self.name} has {_axes_text(key, axes)}")
             valid = dict.fromkeys((*axes[key], *self.grid[key]))
             named = wanted.split(",")
             unknown = [text for text in named if text not in map(str, valid)]
@@ -153,6 +150,8 @@ def _with_tuples(plain: Mapping[str, Any]) -> dict[str, Any]:
     return {k: tuple(v) if isinstance(v, list) else v for k, v in plain.items()}
 
 
-def _named(axes: Mapping[str, tuple[Any, ...]]) -> str:
+def _axes_text(key: str, axes: Mapping[str, tuple[Any, ...]]) -> str:
     listing = "; ".join(f"{k}: {', '.join(map(str, v))}" for k, v in axes.items())
-    return f"one of {listing}" if listing else "no --only: it has a single setting"
+    if not listing:
+        return "one setting, and so no axis to take a part of: leave --only out"
+    return f"no axis {key!r}, expected one of {listing}"

@@ -11,6 +11,8 @@ COMMANDS = {
     "own": [*OWN, "--methods", "tpo"],
     "sweep": [*OWN, "--methods", "tpo", "--sweep", "learning_rate=0.1"],
     "study": ["run", "talk", "--scale", "smoke"],
+    "comparison": ["compare", "--scale", "smoke", "--methods", "tpo"],
+    "workers": [*OWN, "--methods", "tpo", "--workers", "2"],
 }
 
 

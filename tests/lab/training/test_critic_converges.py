@@ -20,18 +20,20 @@ PI = np.tile([0.3, 0.7], (5, 1))
 MU = np.tile([0.6, 0.4], (5, 1))
 
 
+def loss(table, states, actions, targets):
+    values = table[states, actions if table.shape[1] > 1 else 0]
+    return value_loss(values[:, :COUNTED], targets[:, :COUNTED])
+
+
+@jax.jit
+def learnt(table, *data):
+    return jax.lax.fori_loop(0, 10, lambda _, x: x - 3 * jax.grad(loss)(x, *data), table)
+
+
 def fitted(critic, policy, actor, updates=40):
     """The table [5, outputs] after updates from fresh episodes of the actor, ten gradient steps each."""
     table = jnp.zeros((5, 2 if critic.per_action else 1))
     rng = np.random.default_rng(0)
-
-    def loss(table, states, actions, targets):
-        values = table[states, actions if critic.per_action else 0]
-        return value_loss(values[:, :COUNTED], targets[:, :COUNTED])
-
-    @jax.jit
-    def learnt(table, *data):
-        return jax.lax.fori_loop(0, 10, lambda _, x: x - 3 * jax.grad(loss)(x, *data), table)
 
     for _ in range(updates):
         batch = CHAIN.rollouts(actor, 400, STEPS, rng)

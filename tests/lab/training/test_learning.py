@@ -49,9 +49,9 @@ def test_token_level_tpo_solves_dense_reversal_in_seventy_episodes():
 
 
 def digits(found):
-    return run(
-        Cell(Digits(), found, Budget(100, 1500), Optimiser("adam"), measures=Measures(1500))
-    )["test_error"][:, -1].mean()
+    return run(Cell(Digits(), found, Budget(100, 800), Optimiser("adam"), measures=Measures(800)))[
+        "test_error"
+    ][:, -1].mean()
 
 
 @pytest.mark.parametrize("name", ["dg", "tpo"])

@@ -129,7 +129,7 @@ def test_a_run_that_fails_leaves_the_others_alone(
     broken = place / "both/grpo-seed0"
     broken.mkdir(parents=True)
     (broken / "recipe.json").write_text('{"model": "another"}')
-    command = [*comparison_flags(place, "both", batches=30), "--workers=2", "--seeds=2"]
+    command = [*comparison_flags(place, "both", batches=12), "--workers=2", "--seeds=2"]
 
     def kill_one() -> None:
         run = place / "both/tpo-seed0"

@@ -58,7 +58,14 @@ def test_what_is_not_trained_or_not_float32_stays():
 
 
 def test_weights_that_another_rank_holds_are_left_to_it():
-    dither(layer(drawn()).to("meta"), 0)
+    """Each rank spreads its own weights as if it held all."""
+    whole, rank = (nn.ModuleList([layer(drawn()), layer(drawn())]) for _ in range(2))
+    rank[0].to("meta")
+    for model in (whole, rank):
+        dither(model, 3)
+    assert rank[0].weight.is_meta
+    assert torch.equal(rank[1].weight, whole[1].weight)
+    assert not torch.equal(rank[1].weight, drawn())
 
 
 def test_layers_of_a_shape_are_spread_apart_and_alike_every_time():

@@ -32,15 +32,29 @@ def kind_of(action: argparse.Action) -> Kind | None:
 class Parser(argparse.ArgumentParser):
     """argparse's, with errors of one line, and a suggestion for an unknown flag or command."""
 
+    _words: Sequence[str] = ()
+
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        self._words = args or ()
         found, unknown = super().parse_known_args(args, namespace)
         if unknown:
             self.error(self._unknown(unknown))
         return found, unknown
 
     def error(self, message: str) -> NoReturn:
-        """An error like any other of a command, without the usage: `main` prints it."""
+        """An error like any other of a command, without the usage: `main` prints it.
+
+        An unknown flag is named before what is missing.
+        """
+        unknown = [word for word in self._words if word.startswith("--") and not self._is_known(word)]
+        if unknown and "arguments are required" in message:
+            message = self._unknown(unknown)
         raise ValueError(self._explained(message))
+
+    def _is_known(self, word: str) -> bool:
+        """Whether this is a flag, or begins one, or is `--`."""
+        flag = word.partition("=")[0]
+        return any(known.startswith(flag) for known in self._option_string_actions)
 
     def _unknown(self, words: Sequence[str]) -> str:
         flags = [word.partition("=")[0] for word in words if word.startswith("-")]

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import fields
 
+from tpo.cli.flags.fields import add_flags
 from tpo.cli.flags.kinds import (
     ADDRESS,
     AXIS,
@@ -16,7 +16,7 @@ from tpo.cli.flags.kinds import (
 from tpo.cli.flags.parser import reads
 from tpo.cli.lab.outputs import add_output_flags
 from tpo.lab.studies.own_runs import OwnRun
-from tpo.options import COUNT, NAME, NONNEGATIVE, WHOLE, one_of
+from tpo.options import COUNT, NAME, NONNEGATIVE, WHOLE, declared, one_of
 
 
 def add_study_flags(command: argparse.ArgumentParser) -> None:
@@ -55,14 +55,8 @@ def add_study_flags(command: argparse.ArgumentParser) -> None:
 def add_own_flags(command: argparse.ArgumentParser) -> None:
     """A run without a study: its task and training."""
     group = command.add_argument_group("a run of your own, without a study")
-    for field in fields(OwnRun):
-        kind = DOWNLOADED_FILE if field.name == "mnist_path" else field.metadata["kind"]
-        group.add_argument(
-            f"--{field.name.replace('_', '-')}",
-            type=reads(kind),
-            metavar=kind.symbol,
-            help=field.metadata["help"],
-        )
+    group.argument_default = argparse.SUPPRESS  # what is not given is not in the namespace
+    add_flags(group, declared(OwnRun).values(), {"mnist_path": DOWNLOADED_FILE})
 
 
 def add_execution_flags(command: argparse.ArgumentParser) -> None:

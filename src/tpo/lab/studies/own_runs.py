@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
@@ -45,31 +45,28 @@ OF_RUN = ("epochs", "optimiser")
 class OwnRun:
     """A task, and how it is trained: what is equal for every method."""
 
-    task: str = option(
-        "sequences", NAME, f"{', '.join(TASKS)}, or FILE.py:CLASS[:option=value] (sequences)"
-    )
-    horizon: int = option(10, COUNT, "tokens to produce (10)")
-    vocab: int = option(2, whole(2), "tokens to choose from (2)")
-    target: str = option("reverse_copy", one_of(*TARGETS), "copy, flip, ... (reverse_copy)")
-    reward: str = option("terminal", one_of(*REWARDS), "bag, sequential or terminal (terminal)")
-    arms: int = option(10, whole(2), "arms of the bandit (10)")
-    mnist_path: str = option("", TEXT, "an .npz of MNIST (default: download it)")
-    group_size: int = option(8, COUNT, "candidates per context, K (8)")
-    batch: int = option(100, COUNT, "contexts per batch (100)")
-    epochs: int | None = option(None, optional(COUNT), "epochs per batch (default: the method's)")
-    episodes: int = option(500, COUNT, "batches, one after the other (500)")
+    task: str = option("sequences", NAME, f"{', '.join(TASKS)}, or FILE.py:CLASS[:option=value]")
+    horizon: int = option(10, COUNT, "tokens to produce")
+    vocab: int = option(2, whole(2), "tokens to choose from")
+    target: str = option("reverse_copy", one_of(*TARGETS), ", ".join(TARGETS))
+    reward: str = option("terminal", one_of(*REWARDS), ", ".join(REWARDS))
+    arms: int = option(10, whole(2), "arms of the bandit")
+    mnist_path: str = option("", TEXT, "an .npz of MNIST", unset="downloaded")
+    group_size: int = option(8, COUNT, "candidates per context, K")
+    batch: int = option(100, COUNT, "contexts per batch")
+    epochs: int | None = option(None, optional(COUNT), "epochs per batch", unset="the method's")
+    episodes: int = option(500, COUNT, "batches, one after the other")
     optimiser: str | None = option(
-        None, optional(one_of(*OPTIMISERS)), "muon, adam, trpo, ... (default: the paper's)"
+        None, optional(one_of(*OPTIMISERS)), ", ".join(OPTIMISERS), unset="the paper's"
     )
-    learning_rate: float = option(1e-3, POSITIVE, "of the optimiser (0.001)")
+    learning_rate: float = option(1e-3, POSITIVE, "of the optimiser")
     match: str = option(
         "prompts",
         one_of("prompts", "interactions"),
-        "what methods of one rollout per prompt have as many of as group methods: prompts or "
-        "interactions (prompts)",
+        "what methods of one rollout per prompt have as many of as group methods: prompts or interactions",
     )
-    delay: int = option(0, WHOLE, "episodes by which the actor lags (0)")
-    evaluate_every: int = option(0, WHOLE, "episodes between held-out tests (none)")
+    delay: int = option(0, WHOLE, "episodes by which the actor lags")
+    evaluate_every: int = option(0, WHOLE, "episodes between held-out tests", unset="none")
 
     def __post_init__(self) -> None:
         check(self)
@@ -88,6 +85,16 @@ class OwnRun:
             _check_any(method) if own_task else self._check(method)
         if own_task:
             made_task(self.task)
+
+    def check_of_task(self, given: Iterable[str]) -> None:
+        """Refuse options of another task, which would change nothing."""
+        task_of = {name: task for task, names in TASKS.items() for name in names}
+        for name in given:
+            if name in task_of and name not in TASKS.get(self.task, ()):
+                raise ValueError(
+                    f"{name} is an option of --task {task_of[name]}, and --task is {self.task}: "
+                    "leave it out, or change the task"
+                )
 
     def _check(self, method: str) -> None:
         """A method on a task of the library."""

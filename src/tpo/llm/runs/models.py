@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import hashlib
 import re
+import runpy
 import shutil
 import urllib.error
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
+from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from tpo.checks import close_match
 from tpo.llm.runs.artifacts import JsonFile
 from tpo.llm.runs.checkpoints import broken_file
+from tpo.options import shown
+from tpo.storage.broken import json_object
 from tpo.storage.files import write_json
 
 CONVERTED = JsonFile(
@@ -62,8 +67,7 @@ def local_copy(model: str, folder: Path) -> Source:
         name, _, revision = model.partition("@")
         return Source(name, revision or None)
     if source.is_dir():
-        if fault := broken_file(source, READ):
-            raise ValueError(f"model {model}: {fault}: restore the file, or give another folder")
+        _check_files(source, READ)
         return Source(str(source))
     if saved_from(folder) != _source_record(source):
         _convert(source, folder)
@@ -100,6 +104,8 @@ def check(model: str) -> None:
     if Path(model).is_file():
         _check_file(Path(model))
     if local is not None:
+        if local.is_dir():
+            _check_config(local)
         return
     name, _, revision = model.partition("@")
     if not re.fullmatch(r"[\w.-]+(/[\w.-]+)?", name):
@@ -110,6 +116,34 @@ def check(model: str) -> None:
 
     if not isinstance(try_to_load_from_cache(name, "config.json", revision=revision or None), str):
         _ask_hub(name)
+
+
+def _check_files(folder: Path, names: Sequence[str]) -> None:
+    if fault := broken_file(folder, names):
+        raise ValueError(f"model {folder}: {fault}: restore the file, or give another folder")
+
+
+def _check_config(folder: Path) -> None:
+    """Raise if config.json cannot be read, or names no architecture that transformers has."""
+    _check_files(folder, ("config.json",))
+    config = json_object((folder / "config.json").read_bytes())
+    known, found = _model_types(), config.get("model_type")
+    if known and found not in known and "auto_map" not in config:
+        raise ValueError(
+            f"model {folder}: config.json has model_type {shown(found)}, which the installed transformers does "
+            f"not know.{close_match(found, known)} Give a folder that save_pretrained wrote, or another "
+            "transformers"
+        )
+
+
+def _model_types() -> Collection[str]:
+    """What transformers can read, without importing it; nothing where it has no such list."""
+    package = PathFinder.find_spec("transformers")
+    path = Path(package.origin or "").parent / "models/auto/auto_mappings.py" if package else None
+    if path is None or not path.is_file():
+        return ()
+    found: dict[str, str] = runpy.run_path(str(path)).get("CONFIG_MAPPING_NAMES", {})
+    return found.keys()
 
 
 def _ask_hub(name: str) -> None:
