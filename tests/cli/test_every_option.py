@@ -69,6 +69,7 @@ BY_COMMAND = {
     ("demo", "scale"): "choice",
     ("compare", "save_every"): "nonnegative",
     ("report", "out"): "out file",
+    ("train", "sweep"): "name",
     ("report", "folders"): "path",
     ("evidence", "folders"): "folder",
 }

@@ -187,7 +187,11 @@ def test_a_kl_inside_the_reward_is_not_dropped_in_silence(name):
 
 
 def test_a_kl_in_the_loss_is_the_trainers():
-    tpo.snapshot_advantages(SCORES, IDS, tpo.objective("grpo", beta=0.1), LENGTHS)
+    found = [
+        tpo.snapshot_advantages(SCORES, IDS, tpo.objective("grpo", beta=beta), LENGTHS)
+        for beta in (0.1, 0.0)
+    ]
+    np.testing.assert_array_equal(*found)
 
 
 def test_the_advice_is_one_that_helps():
