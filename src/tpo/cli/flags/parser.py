@@ -46,7 +46,9 @@ class Parser(argparse.ArgumentParser):
 
         An unknown flag is named before what is missing.
         """
-        unknown = [word for word in self._words if word.startswith("--") and not self._is_known(word)]
+        unknown = [
+            word for word in self._words if word.startswith("--") and not self._is_known(word)
+        ]
         if unknown and "arguments are required" in message:
             message = self._unknown(unknown)
         raise ValueError(self._explained(message))
