@@ -8,8 +8,8 @@ from tpo.stats.verdicts import Claim
 HOW = (
     "Prompts of random bits; one action names a code of as many bits, right if it equals the prompt. Each bit "
     "has a logit that is linear in the prompt, with one set of weights for all prompts, so what one group "
-    "teaches moves the others. Adam; groups of 8 samples of 16 prompts; four epochs per batch unless the method has one. The "
-    "error is one minus the probability of the right code. "
+    "teaches moves the others. Adam; groups of 8 samples of 16 prompts; four epochs per batch unless the method "
+    "has one. The error is one minus the probability of the right code. "
 )
 SAME = "Both sides have the same options and the same learning rates. "
 TRUE_ERROR = Measure("expected_error", "error", log=True)
@@ -91,8 +91,8 @@ SIGMA_FLOOR = Study(
     about=HOW
     + SAME
     + "Six bits. Every score has a distractor of the given size added: uniform noise (random) or the "
-    "code's first bit (systematic). Scores of a group are divided by their sigma, so in a group that differs by "
-    "the distractor alone its size does not matter, unless the sigma has a floor.",
+    "code's first bit (systematic). Scores of a group are divided by their sigma, so in a group that differs "
+    "by the distractor alone its size does not matter, unless the sigma has a floor.",
     build="codes",
     methods=tuple(SIDES),
     settings={**SETTINGS, "rewarded": "all"},
