@@ -8,8 +8,8 @@ from tpo.stats.verdicts import Claim
 HOW = (
     "Prompts of random bits; one action names a code of as many bits, right if it equals the prompt. Each bit "
     "has a logit that is linear in the prompt, with one set of weights for all prompts, so what one group "
-    "teaches moves the others. Adam; groups of 8 samples of 16 prompts; four epochs per batch unless the method "
-    "has one. The error is one minus the probability of the right code. "
+    "teaches moves the others. Adam; groups of 8 samples of 16 prompts; four epochs per batch unless the "
+    "method has one. The error is one minus the probability of the right code. "
 )
 SAME = "Both sides have the same options and the same learning rates. "
 TRUE_ERROR = Measure("expected_error", "error", log=True)
