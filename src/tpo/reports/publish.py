@@ -54,11 +54,11 @@ def made(docs: Path, results: Sequence[StudyResult]) -> dict[Path, str]:
     return texts
 
 
-def _planned(folder: Path) -> dict[str, str]:
-    """The titles of the first group of comparisons, which were planned before they were run."""
+def _planned(folder: Path) -> dict[str, Note]:
+    """The notes of the first group of comparisons, which were planned before they were run."""
     written = notes(folder / "llm")
     first, *_ = groups(folder / "llm/index.md", written)
-    return {name: written[name].title for name in first.names}
+    return {name: written[name] for name in first.names}
 
 
 def _studies(docs: Path, found: Sequence[Section]) -> dict[Path, str]:
