@@ -177,3 +177,15 @@ def test_the_tally_counts_the_verdicts_of_the_pages():
     ):
         assert said in text
         assert tested in text
+
+
+def test_pages_with_fewer_seeds_than_the_paper_say_so_first():
+    """Fig. 13, 14 and 16 have 30 seeds; ours have ten, and five at the largest size."""
+    short = {"group_size": "5 to 10 of 30", "masking": "10 of 30", "epochs": "5 to 10 of 30"}
+    for result in publish.kept(DOCS):
+        name = result.study.name
+        first = (DOCS / f"research/studies/{name}.md").read_text().splitlines()[2]
+        if name in short:
+            assert first.startswith(f"**Fewer seeds than the paper: {short[name]}.**")
+        else:
+            assert "Fewer seeds" not in first

@@ -17,6 +17,7 @@ from tpo.declarations.published import Published
 from tpo.reports.html import page
 from tpo.reports.markdown import report_page
 from tpo.reports.page_data import plain
+from tpo.reports.recomputed import recomputed
 from tpo.reports.tables import Ours
 from tpo.storage.files import read_json, write_text
 from tpo.storage.former_names import (
@@ -43,13 +44,31 @@ def is_single_run(folder: str | Path) -> bool:
 
 def keep(folder: Path, summary: Mapping[str, Any], name: str) -> Path:
     """Write a finished comparison to the evidence; it replaces an earlier one of the same name."""
-    text = json.dumps(plain(summary), separators=(",", ":"))
+    kept = text(recomputed(plain(summary)))
     for word in (summary["settings"]["model"], summary["settings"]["task"].removeprefix("gsm8k:")):
         if word[:1] in "./~":  # a path on the machine of the run
-            text = text.replace(word, Path(word).name)
+            kept = kept.replace(word, Path(word).name)
     path = folder / "llm" / f"{name}.json"
-    write_text(path, text + "\n")
+    write_text(path, kept)
     return path
+
+
+def text(summary: Mapping[str, Any]) -> str:
+    """The content of a comparison's file."""
+    return json.dumps(summary, separators=(",", ":")) + "\n"
+
+
+def checked(folder: Path) -> dict[Path, dict[str, Any]]:
+    """Every file of the evidence, its statistics computed again from the seeds' values."""
+    found = {}
+    for path in sorted((folder / "llm").glob("*.json")):
+        try:
+            found[path] = recomputed(read_json(path))
+        except (AttributeError, LookupError, TypeError, ValueError) as error:
+            raise ValueError(
+                f"{path} is damaged ({type(error).__name__}: {error}): restore the file"
+            ) from error
+    return found
 
 
 def read(folder: Path) -> dict[str, dict[str, Any]]:

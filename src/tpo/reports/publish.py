@@ -33,11 +33,15 @@ def folder_of(docs: Path) -> Path:
 
 
 def made(docs: Path, results: Sequence[StudyResult]) -> dict[Path, str]:
-    """Every generated file, with its text."""
+    """Every generated file, with its text; those of kept comparisons have their statistics computed again."""
     folder = folder_of(docs)
-    compared = comparisons.read(folder)
+    checked = comparisons.checked(folder)
+    compared = {path.stem: comparisons.current(one) for path, one in checked.items()}
     found = sections(results, notes(folder), compared.values())
-    texts = {**_studies(docs, found), **_comparisons(docs, compared)}
+    texts = {path: comparisons.text(one) for path, one in checked.items()} | {
+        **_studies(docs, found),
+        **_comparisons(docs, compared),
+    }
     for result in results:
         texts[docs / "figures" / f"{result.study.name}.svg"] = figure(result).svg()
     history = claims_history.updated(folder, found)

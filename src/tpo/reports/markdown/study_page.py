@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
+from tpo import declarations
 from tpo.reports.labels import verdict_in_words
 from tpo.reports.markdown import report_page
 from tpo.reports.markdown.notes import Group
@@ -85,6 +86,7 @@ def page(found: Section) -> str:
     figure = shown.get("figure")
     parts = [
         f"# {title}",
+        fewer_seeds(found),
         _labelled("Question", shown.get("question")),
         _labelled("Answer", shown.get("answer")),
         published(found),
@@ -103,6 +105,28 @@ def page(found: Section) -> str:
         report_page.code(shown["command"]),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def fewer_seeds(found: Section) -> str:
+    """A sentence if a run of the paper's study has fewer seeds than the paper; else empty."""
+    name = str(found["name"])
+    if name not in declarations.list_studies(extra=False):
+        return ""
+    study = declarations.get_study(name)
+    scale = study.scale("full")
+    pairs = {
+        (int(row["n"]), int(scale.settings_at(study, row["coords"])["seeds"]))
+        for row in found["table"]["rows"]
+        if row.get("n")
+    }
+    short = sorted({ours for ours, theirs in pairs if ours < theirs})
+    if not short:
+        return ""
+    theirs = max(theirs for ours, theirs in pairs if ours in short)
+    seeds = " to ".join(str(n) for n in dict.fromkeys((short[0], short[-1])))
+    return (
+        f"**Fewer seeds than the paper: {seeds} of {theirs}.** Most differences are then undecided."
+    )
 
 
 def _labelled(label: str, words: str | None) -> str:
