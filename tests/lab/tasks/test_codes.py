@@ -62,6 +62,9 @@ def test_the_first_policy_finds_a_right_code_with_its_probability():
     actions = jnp.broadcast_to(jnp.arange(8), (16, 8))[..., None]
     p = (jax.nn.softmax(logits) * task.right(contexts.answer, actions)[..., 0]).sum(-1)
     np.testing.assert_allclose(p, 0.2**3, rtol=1e-5)
+    values, _ = policy.critic().prefill(policy.critic().init(jax.random.key(0)), contexts.inputs)
+    assert values.shape == (16, 1)
+    assert not values.any()
 
 
 @pytest.mark.parametrize(

@@ -126,6 +126,10 @@ class CodePolicy(OneStep):
         if not 0 <= self.rare < 0.5:
             raise ValueError(f"rare is {self.rare}, expected a number from 0, below 0.5")
 
+    def critic(self, outputs: int = 1) -> MLPCritic:
+        """Values that are linear in the prompt's bits."""
+        return MLPCritic(self.bits, 2**self.bits, (), outputs)
+
     def init(self, key: jax.Array) -> Params:
         right = 0.5 - self.rare
         weight = jnp.log(right / (1 - right)) * jnp.eye(self.bits)

@@ -31,9 +31,16 @@ Builder = Callable[[Mapping[str, Any], str], AnyCell]
 def sequence_cell(settings: Mapping[str, Any], method: str) -> Cell:
     """Token sequences with a transformer: H, V, K, B, target, reward, matching, epochs, eta.
 
-    `task` sets reward and target together, such as "bag copy".
+    `task` sets reward and target together, such as "bag copy"; `step` optimiser, learning rate and clipping or
+    epochs, such as "adam 3e-4 clipped" or "muon 1e-3 16 epochs".
     """
     s = dict(settings)
+    optimiser, max_grad_norm = optimiser_name(method), 0.0
+    if "step" in s:
+        optimiser, rate, *more = s["step"].split()
+        s["learning_rate"], max_grad_norm = float(rate), float(more == ["clipped"])
+        if more[1:] == ["epochs"]:
+            s["epochs"] = int(more[0])
     if "task" in s:
         s["reward"], s["target"] = s["task"].split()
     task = Sequences(s["H"], s["V"], s["target"], s["reward"])
@@ -42,7 +49,7 @@ def sequence_cell(settings: Mapping[str, Any], method: str) -> Cell:
         task,
         sequence_method(method, s["K"], s.get("epochs"), **options),
         Budget(s["B"], s["episodes"], s["seeds"]),
-        Optimiser(optimiser_name(method), s["learning_rate"]),
+        Optimiser(optimiser, s["learning_rate"], max_grad_norm),
         policy=Transformer(s["V"], s["H"], s["H"], s["width"], s["layers"], s["heads"]),
         critic=sequence_row(method).critic,
     )

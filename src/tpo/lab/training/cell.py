@@ -228,6 +228,8 @@ class Cell:
         if user_code.is_spec(self.method.objective):
             plain["method"]["source"] = user_code.fingerprint(self.method.objective)
         plain["staleness"] = self.staleness.to_json()
+        if not self.optimiser.max_grad_norm:
+            del plain["optimiser"]["max_grad_norm"]
         if not self.faulty:
             del plain["faults"]
         if self.method.rollout.failed == "learn":

@@ -48,7 +48,7 @@ FAILED_GROUPS = Study(
         "learning_rate": RATES,
     },
     scales={
-        "smoke": smoke((RATIO, "grpo"), extra=("helpful",), failed=("drop",)),
+        "smoke": smoke(("grpo",), extra=("helpful",), failed=("drop",)),
         "quick": Scale(5, 100, grid={"learning_rate": (0.03,)}),
         "full": Scale(SEEDS, 200),
     },
@@ -103,7 +103,7 @@ SIGMA_FLOOR = Study(
         "learning_rate": RATES,
     },
     scales={
-        "smoke": smoke(tuple(SIDES), extra=("random",), size=(0.01,), sigma_floor=(0.1,)),
+        "smoke": smoke((RATIO,), extra=("random",), size=(0.01,), sigma_floor=(0.1,)),
         "quick": Scale(5, 100, grid={"learning_rate": (0.03,), "size": (0.01,)}),
         "full": Scale(SEEDS, 200),
     },
@@ -155,7 +155,7 @@ FRICTION = Study(
         "learning_rate": RATES,
     },
     scales={
-        "smoke": smoke(("tpo", "dg"), friction=("together 0.1",)),
+        "smoke": smoke(("dg",), friction=("together 0.1",)),
         "quick": Scale(5, 100, grid={"learning_rate": (0.03,)}),
         "full": Scale(SEEDS, 150),
     },
@@ -189,7 +189,7 @@ DIVERSITY = Study(
     settings=SETTINGS,
     grid={"bits": (1, 2, 4), "temperature": (1.0, 0.5), "learning_rate": RATES},
     scales={
-        "smoke": smoke(("tpo", "tpo_outcomes"), bits=(1,), temperature=(0.5,)),
+        "smoke": smoke(("tpo_outcomes",), bits=(1,), temperature=(0.5,)),
         "quick": Scale(5, 100, grid={"learning_rate": (0.03,)}),
         "full": Scale(SEEDS, 200),
     },
@@ -241,7 +241,7 @@ PROJECTIONS = Study(
         "learning_rate": RATES,
     },
     scales={
-        "smoke": smoke((FORWARD, "lpo:score=sum:divergence=js"), target=("kl_budget=0.1",)),
+        "smoke": smoke(("lpo:score=sum:divergence=js",), target=("kl_budget=0.1",)),
         "quick": Scale(5, 100, grid={"learning_rate": (0.03,)}),
         "full": Scale(SEEDS, 200),
     },
