@@ -3,7 +3,7 @@
 A placeholder is `{{kind argument; argument; ...}}`:
 
     {{agree}} {{lower}} {{higher}} {{noisy}} {{run}}  published numbers by verdict, and how many were run
-    {{claims holds}}                              claims with this status
+    {{claims holds}}                              claims about the paper's studies with this status
     {{lab STUDY; H=10, matching=prompt; METHOD}}  our value of the published metric, with its interval
     {{end STUDY; V=2; METHOD}}                    the mean final error
     {{seeds STUDY; V=2; METHOD}}
@@ -32,7 +32,7 @@ from tpo.reports.markdown.claims_history import Entry, changes
 from tpo.reports.markdown.headline import SAMPLED, Pair, Summary, by_metric
 from tpo.reports.markdown.notes import Note
 from tpo.reports.markdown.sections import NOT_RUN, Section, at
-from tpo.reports.markdown.study_page import counts
+from tpo.reports.markdown.study_page import claims, counts
 from tpo.reports.wording import number
 from tpo.stats.repetition import AGREES, HIGHER, LOWER, NOISY
 
@@ -80,7 +80,7 @@ def _of_studies(found: Sequence[Section]) -> dict[str, Kind]:
     """The placeholders on studies."""
     known = {one["name"]: one for one in found}
     total = sum((counts(one) for one in found), Counter())
-    statuses = Counter(verdict["status"] for one in found for verdict in one["verdicts"])
+    statuses = claims(found, ours=False)
 
     def row(study: str, where: str, method: str) -> Mapping[str, Any]:
         pairs = (pair.split("=") for pair in where.split(",") if "=" in pair)

@@ -172,18 +172,30 @@ def published(found: Section) -> str:
     return f"Published numbers ({report_page.text(found['source'])}), {total} in all: {', '.join(words)}."
 
 
+def claims(found: Sequence[Section], ours: bool) -> Counter[str]:
+    """The verdicts on claims: about the studies of the paper, or about our own."""
+    own = {*declarations.list_studies()} - {*declarations.list_studies(extra=False)}
+    asked = [one for one in found if (one["name"] in own) == ours]
+    return Counter(verdict["status"] for one in asked for verdict in one["verdicts"])
+
+
+def _by_status(count: Counter[str]) -> str:
+    return ", ".join(f"{count[status]} {words}" for status, words in CLAIMS.items())
+
+
 def tally(found: Sequence[Section]) -> str:
     """How many numbers agree with ours, and how many claims hold."""
     count = sum((counts(one) for one in found), Counter())
     total = sum(count.values())
     compared = sum(count[verdict] for verdict in VERDICTS)
-    claims = Counter(verdict["status"] for one in found for verdict in one["verdicts"])
-    by_status = ", ".join(f"{claims[status]} {words}" for status, words in CLAIMS.items())
+    theirs, ours = claims(found, ours=False), claims(found, ours=True)
+    own = f" **{ours.total()} claims of our own** in further studies: {_by_status(ours)}."
     return (
         f"**{total} published numbers.** {compared} have been run: {count[AGREES]} agree, "
         f"ours is lower for {count[LOWER]} and higher for {count[HIGHER]}, {count[NOISY]} are too noisy to "
         f"tell. {total - compared} have not been run, or with fewer than {LEAST} seeds. "
-        f"**{sum(claims.values())} claims** were tested in these studies: {by_status}."
+        f"**{theirs.total()} claims** about these studies were tested: {_by_status(theirs)}."
+        + (own if ours else "")
     )
 
 

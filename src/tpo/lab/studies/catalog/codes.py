@@ -197,12 +197,12 @@ DIVERSITY = Study(
     threshold=0.01,
     claims=(
         *(
-            Claim(f"TPO takes more episodes than GRPO to 1% error with {bits} bits", "grpo", than=("tpo",),
+            Claim(f"TPO takes more episodes than GRPO to 1% error with {bits}-bit codes", "grpo", than=("tpo",),
                   where={"bits": bits}, metric="steps")
             for bits in (1, 2, 4)
         ),
         *(
-            Claim(f"With pooled ties TPO reaches 1% sooner with {bits} bits", "tpo_outcomes", than=("tpo",),
+            Claim(f"With pooled ties TPO reaches 1% sooner with {bits}-bit codes", "tpo_outcomes", than=("tpo",),
                   where={"bits": bits}, metric="steps")
             for bits in (1, 2, 4)
         ),
