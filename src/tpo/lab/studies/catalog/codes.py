@@ -202,7 +202,7 @@ DIVERSITY = Study(
             for bits in (1, 2, 4)
         ),
         *(
-            Claim(f"With pooled ties TPO reaches 1% sooner with {bits}-bit codes", "tpo_outcomes", than=("tpo",),
+            Claim(f"Pooled ties bring TPO to 1% sooner with {bits}-bit codes", "tpo_outcomes", than=("tpo",),
                   where={"bits": bits}, metric="steps")
             for bits in (1, 2, 4)
         ),
