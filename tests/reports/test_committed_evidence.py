@@ -189,3 +189,41 @@ def test_pages_with_fewer_seeds_than_the_paper_say_so_first():
             assert first.startswith(f"**Fewer seeds than the paper: {short[name]}.**")
         else:
             assert "Fewer seeds" not in first
+
+
+def test_what_the_notes_on_open_questions_say_follows_from_their_seeds():
+    def ends(name, method, **coords):
+        kept = json.loads((DOCS / f"evidence/{name}.json").read_text())
+        (cell,) = (
+            one
+            for one in kept["parts"]
+            if one["method"] == method and coords.items() <= one["coords"].items()
+        )
+        return 100 * np.array(cell["tracks"]["expected_error"]["end"])
+
+    def said(name, words):
+        return words in " ".join((DOCS / f"evidence/{name}.md").read_text().split())
+
+    def means(name, methods, **coords):
+        return [ends(name, method, **coords).mean() for method in methods]
+
+    lost = means(
+        "failed_groups", ("tpo", "grpo"), extra="misleading", failed="learn", learning_rate=0.1
+    )
+    assert min(lost) > 99.9
+    hardest = {"friction": "together 0.3", "learning_rate": 0.1}
+    tpo, grpo, lpo, ppo = means("friction", ("tpo", "grpo", "lpo", "ppo"), **hardest)
+    assert said("friction", f"{tpo:.1f}%, GRPO {grpo:.1f}, LPO {lpo:.1f}, PPO {ppo:.1f}")
+    assert ends("friction", "tpo", **hardest).max() < 5.5
+    assert (ends("friction", "tpo", friction="rare 0.3", learning_rate=0.1) > 75).sum() == 3
+    assert (ends("friction", "reinforce", friction="random 0.3", learning_rate=0.1) > 5).sum() == 8
+    two = {"bits": 2, "temperature": 1.0, "learning_rate": 0.1}
+    tpo, ratio, grpo = means("diversity", ("tpo", "tpo:score=ratio", "grpo"), **two)
+    assert said(
+        "diversity",
+        f"TPO ends at {tpo:.1f}%, with pooled ties at 2.9, with log-ratios at {ratio:.2f}",
+    )
+    assert said("diversity", f"GRPO at {grpo:.2f}%")
+    forward, reverse = (f"lpo:score=sum:divergence={one}" for one in ("forward", "reverse"))
+    small = means("projections", (forward, reverse), target="kl_budget=0.1", learning_rate=0.1)
+    assert said("projections", f"{small[0]:.1f}% with forward and {small[1]:.2f}% with reverse KL")

@@ -8,20 +8,20 @@ import pytest
 
 from support import ROOT
 from tpo.reports import comparisons
-from tpo.reports.recomputed import recomputed, row
+from tpo.reports.comparisons import recomputed, recomputed_row
 
 LLM = ROOT / "docs/evidence/llm"
 
 
 def test_the_statistics_of_a_row_by_hand():
     given = {"method": "tpo", "metric": "x", "mean": 0, "median": 0, "iqm": 0, "n": 0, "iqm_low": 0}
-    found = row({**given, "values": [1.0, 2.0, 4.0, 9.0]})
+    found = recomputed_row({**given, "values": [1.0, 2.0, 4.0, 9.0]})
     assert (found["mean"], found["median"], found["iqm"], found["n"]) == (4, 3, 3, 4)
     assert 1 <= found["iqm_low"] < 3
     assert "iqm_high" not in found
-    alone = row({**given, "values": [5.0]})
+    alone = recomputed_row({**given, "values": [5.0]})
     assert (alone["mean"], alone["iqm_low"]) == (5, None)
-    assert row({**given, "values": []}) == {**given, "values": []}
+    assert recomputed_row({**given, "values": []}) == {**given, "values": []}
 
 
 def test_every_committed_comparison_is_what_its_seeds_give():
@@ -50,7 +50,7 @@ def test_one_altered_digit_of_a_statistic_is_noticed(kept, name):
             continue
         damaged = copy.deepcopy(kept["table"])
         damaged["rows"][i][name] = altered(one[name])
-        assert row(damaged["rows"][i])[name] == one[name] != damaged["rows"][i][name]
+        assert recomputed_row(damaged["rows"][i])[name] == one[name] != damaged["rows"][i][name]
 
 
 def test_one_altered_digit_of_a_curve_is_noticed(kept):
