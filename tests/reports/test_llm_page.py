@@ -7,6 +7,7 @@ import pytest
 
 from tpo.reports import comparisons
 from tpo.reports.markdown import comparison_index, comparison_page, front_page, notes, sections
+from tpo.reports.markdown.headline import Pair
 
 
 def test_comparisons_of_language_models_are_beside_the_published_numbers(tmp_path):
@@ -97,7 +98,7 @@ def test_relative_rollouts_are_read_from_the_mean_curves():
 def test_the_front_page_has_numbers_of_the_evidence_or_fails():
     known = {"a": compared({"tpo": [28.0, 30.0], "grpo": [20.0, 20.0]})}
     fill = functools.partial(
-        front_page.page, kinds=front_page.placeholders([], known, {"a": "Sums"}, [])
+        front_page.page, kinds=front_page.placeholders([], known, {"a": notes.Note("Sums")}, [])
     )
     assert fill("{{final a; tpo}}, {{significant}}") == "29.0, 0 of 1"
     assert fill("{{gap a; grpo; tpo}}") == "-9.0 (-21.7 to 3.7)"  # ± 12.706 · 1
@@ -137,3 +138,22 @@ def test_a_comparison_with_former_names_of_options_is_shown_with_current_ones(tm
     ]
     assert found["verdicts"] == [{"claim": "TPO epochs=4 ends lower than GRPO (n = 3)"}]
     assert found["tuning"]["option"] == "epochs"
+
+
+UNCLIPPED = "tpo:max_grad_norm=0.0"
+
+
+def test_tpos_side_is_the_one_of_the_plan():
+    """The clipped TPO ends higher; a plan that names the unclipped one gets that."""
+    found = compared({"tpo": [40.0, 42.0], UNCLIPPED: [30.0, 32.0], "grpo": [20.0, 20.0]})
+    assert Pair.of(found).tpo == "tpo"
+    assert Pair.of(found, "max_grad_norm=0.0").tpo == UNCLIPPED
+    with pytest.raises(ValueError, match="no TPO of the comparison has"):
+        Pair.of(found, "ties=pooled")
+    note = notes.note("# Sums\n\nTPO's side: max_grad_norm=0.0\n\nRemarks.")
+    assert (note.own_side, note.remarks) == ("max_grad_norm=0.0", "Remarks.")
+    page = comparison_page.page("a", found, note)
+    assert "| TPO | no gradient clipping | 31 |" in page
+    assert "TPO with no gradient clipping, as planned" in page
+    index = comparison_index.index({"a": found}, {"a": note}, [notes.Group("All", "", ("a",))])
+    assert "| 2 | 31 | 20 |" in index

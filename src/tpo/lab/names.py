@@ -14,10 +14,15 @@ SCALES = ("smoke", "quick", "full")
 TARGETS = ("copy", "flip", "reverse_copy", "reverse_flip")
 REWARDS = ("bag", "sequential", "terminal")
 IMAGES = ("digits", "mnist")
+EXTRA_REWARDS = ("helpful", "misleading", "random", "systematic")
+"""Of codes: what is rewarded beside a right answer."""
+REWARDED = ("failures", "all")
+FAILED_GROUPS = ("learn", "drop", "anchor")
+"""What happens to a group without a success."""
 OPTIMISERS = ("muon", "muon_fading", "adam", "sgd", "normalized", "trpo")
 MECHANISMS = ("tpo", "pg", "dg", "group_pg")
 """Methods whose expected update has a closed form."""
-BUILDS = ("sequences", "images", "one_context", "many_contexts", "mechanism", "talk")
+BUILDS = ("sequences", "images", "one_context", "many_contexts", "mechanism", "talk", "codes")
 """What the runs of a study are made by."""
 
 

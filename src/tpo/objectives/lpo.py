@@ -9,7 +9,8 @@ from typing import Any, ClassVar, NamedTuple
 
 from tpo.arrays import Array, Namespace
 from tpo.groups import Groups, group_log_softmax, masked
-from tpo.objectives.base import Traits, choice, inside_unit, positive
+from tpo.objectives.base import Traits, choice, inside_unit, nonnegative, positive
+from tpo.objectives.kl_budget import within_budget
 from tpo.objectives.score_scales import SCALES, scaled_scores
 from tpo.objectives.target_matching import (
     SCORES,
@@ -80,15 +81,16 @@ class LPO(TargetObjective):
     snapshot, so that on-policy s is 0 and P uniform; :math:`s_t` is s at the snapshot.
     `tau` is `sigma` (of the group: matches GRPO), `one` (Dr. GRPO), `mean` (of the group: MaxRL) or
     `batch_sigma`; `divergence` is `forward`, `reverse`, `js` or `alpha` (Amari's, by `alpha`).
-    Per-token log-ratios are clipped to [log(1 - clip), log(1 + clip)].
+    Per-token log-ratios are clipped to [log(1 - clip), log(1 + clip)]. `kl_budget`, if above 0, replaces `eta`
+    as in TPO: KL(w*‖softmax(s_t)) is the budget.
 
     Edge cases: if tau is 0 (equal scores, or a mean of 0), R/tau counts as 0 and w* = softmax(s_t).
 
     Source: arXiv 2605.06139; `js` and `alpha` are open questions of the TPO talk.
 
-    Deviates: eta multiplies tau (1 in the paper); `score` may be any of TPO's four; with a `sum` or
-    `mean` score the logits are log-probs, not log-ratios, and are not clipped. A mean of 0 or below
-    counts as tau = 0.
+    Deviates: eta multiplies tau (1 in the paper); KL budgets are an addition; `score` may be any of
+    TPO's four; with a `sum` or `mean` score the logits are log-probs, not log-ratios, and are not clipped. A
+    mean of 0 or below counts as tau = 0.
     """
 
     traits: ClassVar[Traits] = Traits("target", tokens=True, behaviour=True, whole_groups=True)
@@ -99,6 +101,7 @@ class LPO(TargetObjective):
     alpha: float = inside_unit(0.5)
     score: str = choice("mean_ratio", *SCORES)
     clip: float = inside_unit(0.2)
+    kl_budget: float = nonnegative(0.0)
 
     def _prepare(self, groups: Groups) -> Any:
         xp = groups.xp
@@ -108,7 +111,10 @@ class LPO(TargetObjective):
             if groups.log_probs_rollout is not None:
                 rule = rule._replace(offset=groups.log_probs_rollout)
         s_t = log_scores_of(xp, groups.log_probs_old, rule)
-        logits = tilted(xp, s_t, scaled_scores(groups, self.tau), self.eta, groups.valid)
+        u, eta = scaled_scores(groups, self.tau), self.eta
+        if self.kl_budget:
+            u, eta = within_budget(xp, s_t, u, self.kl_budget, groups.valid), 1.0
+        logits = tilted(xp, s_t, u, eta, groups.valid)
         w = masked(xp, xp.softmax(logits), groups.valid)
         log_w = None if self.divergence == "forward" else xp.log_softmax(logits)
         return PreparedTarget(groups.log_probs_old, rule, w, groups.valid, log_w)

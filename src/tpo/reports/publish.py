@@ -34,11 +34,15 @@ def folder_of(docs: Path) -> Path:
 
 
 def made(docs: Path, results: Sequence[StudyResult]) -> dict[Path, str]:
-    """Every generated file, with its text; and the evidence itself, with today's declarations."""
+    """Every generated file, with its text: pages, today's declarations, statistics computed again."""
     folder = folder_of(docs)
-    compared = comparisons.read(folder)
+    checked = comparisons.checked(folder)
+    compared = {path.stem: comparisons.current(one) for path, one in checked.items()}
     found = sections(results, notes(folder), compared.values())
-    texts = {**_studies(docs, found), **_comparisons(docs, compared)}
+    texts = {path: comparisons.text(one) for path, one in checked.items()} | {
+        **_studies(docs, found),
+        **_comparisons(docs, compared),
+    }
     for result in results:
         texts[docs / "figures" / f"{result.study.name}.svg"] = figure(result).svg()
     texts |= _renewed(folder, results)
@@ -66,11 +70,11 @@ def _renewed(folder: Path, results: Sequence[StudyResult]) -> dict[Path, str]:
     }
 
 
-def _planned(folder: Path) -> dict[str, str]:
-    """The titles of the first group of comparisons, which were planned before they were run."""
+def _planned(folder: Path) -> dict[str, Note]:
+    """The notes of the first group of comparisons, which were planned before they were run."""
     written = notes(folder / "llm")
     first, *_ = groups(folder / "llm/index.md", written)
-    return {name: written[name].title for name in first.names}
+    return {name: written[name] for name in first.names}
 
 
 def _studies(docs: Path, found: Sequence[Section]) -> dict[Path, str]:

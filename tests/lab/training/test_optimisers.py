@@ -3,6 +3,7 @@
 import jax
 import numpy as np
 import optax
+import pytest
 from optax import contrib
 
 from tpo.lab.policies import Transformer
@@ -35,6 +36,22 @@ def test_batched_muon_is_optaxs():
     for name in start:
         assert np.abs(ends[0][name] - start[name]).max() > 1e-3
         np.testing.assert_allclose(ends[0][name], ends[1][name], atol=1e-6, err_msg=name)
+
+
+def test_a_clipped_gradient_has_at_most_that_norm():
+    """SGD of rate 1 steps by minus the gradient: of norm 3 clipped to 2, of norm 1 as it is."""
+    start = POLICY.init(jax.random.key(0))
+    direction = jax.tree.map(lambda x: x / optax.tree.norm(start), start)
+    for max_norm, norm, expected in ((2.0, 3.0, 2.0), (2.0, 1.0, 1.0), (0.0, 3.0, 3.0)):
+        optimiser = Optimiser("sgd", 1.0, max_norm).build(POLICY)
+        grads = jax.tree.map(lambda x, norm=norm: norm * x, direction)
+        step, _ = optimiser.update(grads, optimiser.init(start), start)
+        for name in start:
+            np.testing.assert_allclose(
+                step[name], -expected * direction[name], rtol=1e-5, atol=1e-9
+            )
+    with pytest.raises(ValueError, match="max_grad_norm is -1"):
+        Optimiser("sgd", 1.0, -1)
 
 
 def test_fading_steps_shrink_with_a_gradient_below_their_norm():

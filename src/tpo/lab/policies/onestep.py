@@ -1,4 +1,4 @@
-"""Policies for one action per context: a table of logits, and a multilayer perceptron."""
+"""Policies for one action per context: a table of logits, a multilayer perceptron, and codes of bits."""
 
 from __future__ import annotations
 
@@ -110,3 +110,32 @@ class MLPCritic(MLP):
         params = super().init(key)
         last = f"weight{len(self.hidden)}"
         return {**params, last: jnp.zeros_like(params[last])}
+
+
+@dataclass(frozen=True)
+class CodePolicy(OneStep):
+    """Codes whose bits are independent, each with a logit that is linear in the prompt's bits.
+
+    rare: the first policy has each bit of its prompt with probability 1/2 - rare.
+    """
+
+    bits: int
+    rare: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.rare < 0.5:
+            raise ValueError(f"rare is {self.rare}, expected a number from 0, below 0.5")
+
+    def critic(self, outputs: int = 1) -> MLPCritic:
+        """Values that are linear in the prompt's bits."""
+        return MLPCritic(self.bits, 2**self.bits, (), outputs)
+
+    def init(self, key: jax.Array) -> Params:
+        right = 0.5 - self.rare
+        weight = jnp.log(right / (1 - right)) * jnp.eye(self.bits)
+        return {"weight": weight, "bias": jnp.zeros(self.bits)}
+
+    def prefill(self, params: Params, inputs: jax.Array) -> tuple[jax.Array, tuple[()]]:
+        of_bits = linear(inputs, params["weight"], params["bias"])
+        digits = jnp.arange(2**self.bits)[:, None] >> jnp.arange(self.bits)
+        return of_bits @ (digits % 2).astype(of_bits.dtype).T, ()

@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 
 from tpo.groups import Groups
+from tpo.lab.names import FAILED_GROUPS
 from tpo.lab.policies.base import Params, Policy
 from tpo.lab.policies.layers import select
 from tpo.lab.rollouts.data_parallel import UNSHARDED, DataParallel
@@ -68,14 +69,20 @@ class Rollout:
     """How to sample: the kind, the group size K for kinds that have one, and the baseline.
 
     baseline: a number; "expected", Σ pi² over the actions; "greedy", the reward of one greedy sample per
-    context, which is not trained on; or None for the objective's own.
+    context, which is not trained on; or None for the objective's own. failed: what happens to a group without a
+    score above 1/2: "learn" from it, "drop" it, or "anchor" the policy there: all of its scores are 0.
     """
 
     kind: str = "sequence"
     group_size: int = 8
     baseline: float | str | None = None
+    failed: str = "learn"
 
     def __post_init__(self) -> None:
+        if self.failed not in FAILED_GROUPS:
+            raise ValueError(
+                f"failed is {self.failed!r}, expected one of {', '.join(FAILED_GROUPS)}"
+            )
         if self.kind not in KINDS:
             raise ValueError(f"kind is {self.kind!r}, expected one of {', '.join(KINDS)}")
         if self.group_size < 1:
@@ -156,9 +163,15 @@ class Rollout:
         scores = self.rule.arrange(scored.scores)
         log_probs = self.rule.arrange(scored.log_probs)
         given = baseline is not None and baseline.shape[0] == scores.shape[0]
+        solved = (scores > 0.5).any((1, 2), keepdims=True)
+        if self.failed == "anchor":
+            scores = jnp.where(solved, scores, 0.0)
         return Groups(
             log_probs_old=log_probs,
             scores=scores.mean(-1),
+            valid=jnp.broadcast_to(solved[..., 0], scores.shape[:2])
+            if self.failed == "drop"
+            else None,
             token_scores=scores if scores.shape[-1] > 1 else None,
             baseline=baseline if given else None,
         )

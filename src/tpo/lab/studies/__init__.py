@@ -8,7 +8,7 @@ from tpo.declarations import get_study, list_studies, register
 from tpo.declarations.published import Published, published_numbers
 from tpo.declarations.study import Measure, Scale, Study
 from tpo.lab.names import SCALES
-from tpo.lab.studies.catalog import bandits, critics, dense, terminal
+from tpo.lab.studies.catalog import bandits, codes, critics, dense, robustness, terminal
 from tpo.stats.verdicts import Claim
 
 for _study in (
@@ -20,6 +20,8 @@ for _study in (
     *terminal.EXTRA_STUDIES,
     *dense.EXTRA_STUDIES,
     *critics.STUDIES,
+    *codes.STUDIES,
+    *robustness.STUDIES,
 ):
     _numbers = tuple(p for p in published_numbers() if p.study == _study.name)
     register(replace(_study, published=_numbers))

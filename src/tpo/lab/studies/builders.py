@@ -7,8 +7,9 @@ from dataclasses import fields, replace
 from typing import Any
 
 from tpo.lab.own_tasks import own_task
-from tpo.lab.policies import MLP, Table, Transformer
+from tpo.lab.policies import MLP, CodePolicy, Table, Transformer
 from tpo.lab.rollouts import Rollout
+from tpo.lab.rollouts.faults import Faults
 from tpo.lab.studies.computations import WEIGHTS, Mechanism, Talk
 from tpo.lab.studies.method_specs import (
     bandit_method,
@@ -18,7 +19,7 @@ from tpo.lab.studies.method_specs import (
     sequence_row,
 )
 from tpo.lab.studies.own_runs import OwnRun
-from tpo.lab.tasks import Bandit, Digits, Sequences, Task
+from tpo.lab.tasks import Bandit, Codes, Digits, Sequences, Task
 from tpo.lab.training import Budget, Cell, Measures, Method, Optimiser, Staleness
 from tpo.objectives.method_syntax import parse
 from tpo.user_code import is_spec, split_options
@@ -30,9 +31,16 @@ Builder = Callable[[Mapping[str, Any], str], AnyCell]
 def sequence_cell(settings: Mapping[str, Any], method: str) -> Cell:
     """Token sequences with a transformer: H, V, K, B, target, reward, matching, epochs, eta.
 
-    `task` sets reward and target together, such as "bag copy".
+    `task` sets reward and target together, such as "bag copy"; `step` optimiser, learning rate and clipping or
+    epochs, such as "adam 3e-4 clipped" or "muon 1e-3 16 epochs".
     """
     s = dict(settings)
+    optimiser, max_grad_norm = optimiser_name(method), 0.0
+    if "step" in s:
+        optimiser, rate, *more = s["step"].split()
+        s["learning_rate"], max_grad_norm = float(rate), float(more == ["clipped"])
+        if more[1:] == ["epochs"]:
+            s["epochs"] = int(more[0])
     if "task" in s:
         s["reward"], s["target"] = s["task"].split()
     task = Sequences(s["H"], s["V"], s["target"], s["reward"])
@@ -41,7 +49,7 @@ def sequence_cell(settings: Mapping[str, Any], method: str) -> Cell:
         task,
         sequence_method(method, s["K"], s.get("epochs"), **options),
         Budget(s["B"], s["episodes"], s["seeds"]),
-        Optimiser(optimiser_name(method), s["learning_rate"]),
+        Optimiser(optimiser, s["learning_rate"], max_grad_norm),
         policy=Transformer(s["V"], s["H"], s["H"], s["width"], s["layers"], s["heads"]),
         critic=sequence_row(method).critic,
     )
@@ -108,6 +116,43 @@ def many_contexts_cell(settings: Mapping[str, Any], method: str) -> Cell:
     )
 
 
+CODE_FRICTION = ("bugs", "random", "corrupted", "rare")
+
+
+def codes_cell(settings: Mapping[str, Any], method: str) -> Cell:
+    """Codes of bits in one action: groups of K, or K times the prompts for methods of single samples.
+
+    `friction` is "none", "together RATE" or "KIND RATE" with a kind of CODE_FRICTION. `target` is an option
+    of the objective's target as "eta=2" or "kl_budget=0.1".
+    """
+    s = dict(settings)
+    kind, _, rate = s.get("friction", "none").partition(" ")
+    wrong = {name: float(rate) for name in CODE_FRICTION if kind in (name, "together")}
+    options = {"sigma_floor": s["sigma_floor"]} if "sigma_floor" in s else {}
+    if "target" in s:
+        name, _, value = s["target"].partition("=")
+        options[name] = float(value)
+    found = sequence_method(method, s["K"], s.get("epochs"), **options)
+    found = replace(found, rollout=replace(found.rollout, failed=s.get("failed", "learn")))
+    task = Codes(
+        s["bits"],
+        s.get("extra", "helpful"),
+        s.get("size", 0.0),
+        s.get("rewarded", "failures"),
+        wrong.get("corrupted", 0.0),
+    )
+    prompts = s["B"] * (s["K"] if found.rollout.kind == "single" else 1)
+    return Cell(
+        task,
+        found,
+        Budget(prompts, s["episodes"], s["seeds"]),
+        Optimiser("adam", s["learning_rate"]),
+        policy=CodePolicy(s["bits"], wrong.get("rare", 0.0)),
+        faults=Faults(wrong.get("bugs", 0.0), wrong.get("random", 0.0), s.get("temperature", 1.0)),
+        critic=sequence_row(method).critic,
+    )
+
+
 def mechanism_job(settings: Mapping[str, Any], method: str) -> Mechanism:
     """The surplus gain of a method's expected update on a network that the method has trained."""
     s = settings
@@ -165,6 +210,7 @@ BUILDERS: dict[str, Builder] = {
     "images": image_cell,
     "one_context": one_context_cell,
     "many_contexts": many_contexts_cell,
+    "codes": codes_cell,
     "mechanism": mechanism_job,
     "talk": talk_job,
     "own": own_cell,

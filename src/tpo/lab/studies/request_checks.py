@@ -70,6 +70,7 @@ def _named(method: str, what_it_lacks: str, valid: Sequence[str]) -> None:
 
 _CHECKS: dict[str, Callable[[Study, str], Any]] = {
     "sequences": _sequences,
+    "codes": _sequences,
     "images": lambda study, method: bandit_row(method),
     "one_context": lambda study, method: bandit_row(method),
     "many_contexts": _many_contexts,

@@ -32,6 +32,7 @@ FIELDS: dict[str, dict[str, Field]] = {
     "images": {**_RATE, **_TRAINING, "delay": ("D", WHOLE)},
     "one_context": {**_STEP, **_TRAINING, "arms": ("A", whole(2))},
     "many_contexts": {**_STEP, "episodes": ("episodes", COUNT), "arms": ("A", whole(2))},
+    "codes": {**_RATE, **_TRAINING, "group_size": ("K", COUNT), "epochs": ("epochs", COUNT)},
     "mechanism": _TRAINING,
     "talk": {},
     "own": {k: (k, kind) for k, kind in kinds(OwnRun).items() if k not in ("task", "mnist_path")},

@@ -2,7 +2,8 @@
 
 from tpo.lab.tasks.bandits import Bandit
 from tpo.lab.tasks.base import Contexts, Task
+from tpo.lab.tasks.codes import Codes
 from tpo.lab.tasks.images import Digits
 from tpo.lab.tasks.sequences import Sequences
 
-__all__ = ["Bandit", "Contexts", "Digits", "Sequences", "Task"]
+__all__ = ["Bandit", "Codes", "Contexts", "Digits", "Sequences", "Task"]

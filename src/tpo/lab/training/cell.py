@@ -12,6 +12,7 @@ from tpo import user_code
 from tpo.lab.critics import Critic, critic_for
 from tpo.lab.policies import Policy
 from tpo.lab.rollouts import Rollout
+from tpo.lab.rollouts.faults import Faults, FaultyPolicy
 from tpo.lab.tasks import Task
 from tpo.lab.training.optimisers import Optimiser
 from tpo.lab.training.registry import described, policy_for, rebuilt
@@ -138,6 +139,8 @@ class Cell:
     measures: Measures = field(default_factory=Measures)
     critic: Critic | None = None
     """By default the objective's, if it needs values."""
+    faults: Faults = field(default_factory=Faults)
+    """Of the actor, which does not report its log-probs: the old ones are the learner's."""
 
     def __post_init__(self) -> None:
         self.method.rollout.check(self.task)
@@ -152,6 +155,11 @@ class Cell:
             raise ValueError(
                 f"objective {self.method.objective!r} holds correct, which compares the learner's log-probs "
                 "with those of an actor that lags: set Staleness(delay=..., anchor='learner'), or --delay"
+            )
+        if self.faulty and self.task.length > 1:
+            raise ValueError(
+                f"faults is {self.faults}, which is for tasks of one action, and this one has "
+                f"{self.task.length}: leave it out"
             )
         if self.resolved_critic is not None:
             self._check_critic()
@@ -174,6 +182,22 @@ class Cell:
     def resolved_policy(self) -> Policy:
         """The policy, by default the paper's for such a task."""
         return policy_for(self.task) if self.policy is None else self.policy
+
+    @property
+    def faulty(self) -> bool:
+        """Whether the actor samples from another policy."""
+        return self.faults != Faults()
+
+    @property
+    def actor_policy(self) -> Any:
+        """The policy that samples."""
+        policy = self.resolved_policy
+        return FaultyPolicy(policy, self.faults) if self.faulty else policy
+
+    @property
+    def anchored_at_learner(self) -> bool:
+        """Whether the objective's old log-probs are the learner's own, and not the actor's."""
+        return self.faulty or bool(self.staleness.delay and self.staleness.anchor == "learner")
 
     @property
     def resolved_critic(self) -> Critic | None:
@@ -204,6 +228,12 @@ class Cell:
         if user_code.is_spec(self.method.objective):
             plain["method"]["source"] = user_code.fingerprint(self.method.objective)
         plain["staleness"] = self.staleness.to_json()
+        if not self.optimiser.max_grad_norm:
+            del plain["optimiser"]["max_grad_norm"]
+        if not self.faulty:
+            del plain["faults"]
+        if self.method.rollout.failed == "learn":
+            del plain["method"]["rollout"]["failed"]
         return {"task": described(self.task), "policy": described(self.resolved_policy), **plain}
 
     @staticmethod
@@ -221,6 +251,7 @@ class Cell:
             staleness=Staleness(**plain["staleness"]),
             measures=Measures(**plain["measures"]),
             critic=Critic(**plain["critic"]) if "critic" in plain else None,
+            faults=Faults(**plain.get("faults", {})),
         )
 
     @property

@@ -74,15 +74,15 @@ class Learner:
 
     def episode(self, state: State, data: Any, index: jax.Array) -> tuple[State, Metrics]:
         """The state after episode `index`, and its metrics."""
-        cell, task, policy = self.cell, self.cell.task, self.cell.resolved_policy
+        cell, task = self.cell, self.cell.task
         key = jax.random.fold_in(jax.random.key(state.seed), index)
         for_contexts, for_actions, for_lag = jax.random.split(key, 3)
         contexts = self.parallel.shard(task.contexts(data, for_contexts, cell.budget.batch))
         params, past = self._actor_params(state, index, for_lag)
-        actor = Actor(policy, params, self._baseline_params(state, params))
+        actor = Actor(cell.actor_policy, params, self._baseline_params(state, params))
         batch = cell.method.rollout.gather(actor, task, contexts, for_actions, self.parallel)
         batch, critic, of_critic = self._evaluated_by_critic(state, batch)
-        if cell.staleness.delay and cell.staleness.anchor == "learner":
+        if cell.anchored_at_learner:
             batch = self._anchored(state.params, batch)
         objective = cell.method.build()
         if objective.uses_progress:
@@ -215,7 +215,7 @@ class Learner:
         """Exact quantities of one-action tasks, if they are cheap or requested."""
         cell, task, policy = self.cell, self.cell.task, self.cell.resolved_policy
         found: Metrics = {}
-        if task.observes[0] == "index":
+        if task.observes[0] == "index" or hasattr(task, "right"):
             found["expected_error"] = measures.expected_error(task, policy, before, contexts)
             found["error_after"] = measures.expected_error(task, policy, after, contexts)
         if cell.measures.against:

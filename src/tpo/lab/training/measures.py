@@ -88,8 +88,8 @@ def _right(task: Task, policy: Policy, params: Params, contexts: Contexts) -> ja
     """[B] the probability of a right action."""
     pi = jax.nn.softmax(policy.prefill(params, contexts.inputs)[0])
     actions = jnp.broadcast_to(jnp.arange(pi.shape[-1]), pi.shape)
-    rewards = task.rewards(contexts.answer, actions[..., None])[..., 0]
-    return (pi * rewards).sum(-1)
+    right = getattr(task, "right", task.rewards)
+    return (pi * right(contexts.answer, actions[..., None])[..., 0]).sum(-1)
 
 
 def greedy_error(task: Task, policy: Policy, params: Params, contexts: Contexts) -> jax.Array:

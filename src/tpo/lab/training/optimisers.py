@@ -24,20 +24,30 @@ class Optimiser:
 
     muon_fading: Muon's steps times min(1, ‖g‖ / 0.001), so that they vanish with the gradient. trpo: natural
     gradients within a KL of `learning_rate`, for policies of one action (`constrained.constrained_step`). All
-    parameters have the same learning rate; there is no clipping, decay or schedule.
+    parameters have the same learning rate; there is no decay or schedule. max_grad_norm: the gradient's norm is
+    clipped to it before the optimiser sees it; 0, as in the paper, for no clipping.
     """
 
     name: str = "muon"
     learning_rate: float = 1e-3
+    max_grad_norm: float = 0.0
 
     def __post_init__(self) -> None:
         if self.name not in OPTIMISERS:
             raise ValueError(f"optimiser is {self.name!r}, expected one of {', '.join(OPTIMISERS)}")
         if not self.learning_rate > 0:
             raise ValueError(f"learning_rate is {self.learning_rate}, expected a number above 0")
+        if not 0 <= self.max_grad_norm < float("inf"):
+            raise ValueError(f"max_grad_norm is {self.max_grad_norm}, expected a number from 0")
 
     def build(self, policy: Policy) -> Any:
         """The optax transformation for this policy's parameters."""
+        found = self._unclipped(policy)
+        if not self.max_grad_norm:
+            return found
+        return optax.chain(optax.clip_by_global_norm(self.max_grad_norm), found)
+
+    def _unclipped(self, policy: Policy) -> Any:
         rate = self.learning_rate
         if self.name == "muon":
             return muon(rate, policy.matrices)

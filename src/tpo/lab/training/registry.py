@@ -6,14 +6,16 @@ from dataclasses import fields, is_dataclass
 from typing import Any
 
 from tpo.lab.own_tasks import described_own, own_task_type
-from tpo.lab.policies import MLP, Policy, Table, Transformer
-from tpo.lab.tasks import Bandit, Digits, Sequences, Task
+from tpo.lab.policies import MLP, CodePolicy, Policy, Table, Transformer
+from tpo.lab.tasks import Bandit, Codes, Digits, Sequences, Task
 from tpo.user_code import is_spec
 
 _TYPES: dict[str, type] = {
     "bandit": Bandit,
+    "codes": Codes,
     "digits": Digits,
     "sequences": Sequences,
+    "code_policy": CodePolicy,
     "mlp": MLP,
     "table": Table,
     "transformer": Transformer,

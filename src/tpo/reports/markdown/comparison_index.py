@@ -100,7 +100,7 @@ def _table(names: Sequence[str], kept: Mapping[str, Summary], notes: Mapping[str
 
 def _line(name: str, one: Summary, note: Note) -> list[str]:
     title = report_page.text(note.title or title_of(name, one))
-    pair = Pair.of(one)
+    pair = Pair.of(one, note.own_side)
     numbers = (
         [str(pair.seeds), *pair.finals(), pair.gap(), pair.relative_rollouts(1.0)]
         if pair

@@ -38,7 +38,7 @@ def page(name: str, one: Summary, note: Note) -> str:
         f"# {title}",
         f"**Question.** {note.question}" if note.question else "",
         f"**Answer.** {note.answer}" if note.answer else "",
-        _headline(one),
+        _headline(one, note.own_side),
         f"![{title}](../../figures/{figure_file(name)})",
         "## Numbers",
         _table(one),
@@ -67,9 +67,9 @@ def figure_file(name: str) -> str:
     return f"llm-{name}.svg"
 
 
-def _headline(one: Summary) -> str:
+def _headline(one: Summary, own_side: str) -> str:
     """The best TPO beside the best GRPO, and what the numbers are; empty if either is missing."""
-    pair = Pair.of(one)
+    pair = Pair.of(one, own_side)
     if pair is None:
         return ""
     heads, rows = table(pair)
@@ -82,7 +82,12 @@ def _headline(one: Summary) -> str:
         if pair.seeds == 1
         else f"{pair.seeds} seeds, 95% interval of the paired difference, bold if it excludes 0"
     )
-    return f"{grid}\n\nBoth sides at their best setting on the reported seeds; {seeds}."
+    planned = (
+        f", TPO with {readable(f'tpo:{own_side}').split(', ', 1)[1]}, as planned"
+        if own_side
+        else ""
+    )
+    return f"{grid}\n\nBoth sides at their best setting on the reported seeds{planned}; {seeds}."
 
 
 def _verdicts(one: Summary) -> str:

@@ -3,7 +3,7 @@
 A placeholder is `{{kind argument; argument; ...}}`:
 
     {{agree}} {{lower}} {{higher}} {{noisy}} {{run}}  published numbers by verdict, and how many were run
-    {{claims holds}}                              claims with this status
+    {{claims holds}}                              claims about the paper's studies with this status
     {{lab STUDY; H=10, matching=prompt; METHOD}}  our value of the published metric, with its interval
     {{end STUDY; V=2; METHOD}}                    the mean final error
     {{seeds STUDY; V=2; METHOD}}
@@ -13,6 +13,7 @@ A placeholder is `{{kind argument; argument; ...}}`:
     {{final NAME; tpo:epochs=4; METRIC}}          a comparison: the mean over seeds, one decimal
     {{gap NAME; tpo:epochs=4; grpo; METRIC}}      the difference of two settings, with its interval
     {{pairs}}                                     a table of the planned comparisons, best TPO beside best GRPO
+    {{sides}}                                     a table of what both sides of these were given
     {{significant}}                               in how many of these the difference in accuracy excludes 0
     {{history}}                                   a table of the claims whose verdict changed
 
@@ -23,14 +24,15 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
-from tpo.reports.markdown import report_page
+from tpo.reports.markdown import report_page, sides
 from tpo.reports.markdown.claims_history import Entry, changes
 from tpo.reports.markdown.headline import SAMPLED, Pair, Summary, by_metric
+from tpo.reports.markdown.notes import Note
 from tpo.reports.markdown.sections import NOT_RUN, Section, at
-from tpo.reports.markdown.study_page import counts
+from tpo.reports.markdown.study_page import claims, counts
 from tpo.reports.wording import number
 from tpo.stats.repetition import AGREES, HIGHER, LOWER, NOISY
 
@@ -53,12 +55,12 @@ def page(template: str, kinds: Mapping[str, Kind]) -> str:
 def placeholders(
     found: Sequence[Section],
     compared: Mapping[str, Summary],
-    titles: Mapping[str, str],
+    planned: Mapping[str, Note],
     history: Sequence[Entry],
 ) -> dict[str, Kind]:
-    """What each kind of placeholder says; titles: of the planned comparisons, by name, in order."""
+    """What each kind of placeholder says; planned: the notes of these comparisons, by name, in order."""
     shown = {"history": lambda: _history(history)}
-    return {**_of_studies(found), **_of_comparisons(compared, titles), **shown}
+    return {**_of_studies(found), **_of_comparisons(compared, planned), **shown}
 
 
 def _history(history: Sequence[Entry]) -> str:
@@ -78,7 +80,7 @@ def _of_studies(found: Sequence[Section]) -> dict[str, Kind]:
     """The placeholders on studies."""
     known = {one["name"]: one for one in found}
     total = sum((counts(one) for one in found), Counter())
-    statuses = Counter(verdict["status"] for one in found for verdict in one["verdicts"])
+    statuses = claims(found, ours=False)
 
     def row(study: str, where: str, method: str) -> Mapping[str, Any]:
         pairs = (pair.split("=") for pair in where.split(",") if "=" in pair)
@@ -112,7 +114,9 @@ def _of_studies(found: Sequence[Section]) -> dict[str, Kind]:
     }
 
 
-def _of_comparisons(compared: Mapping[str, Summary], titles: Mapping[str, str]) -> dict[str, Kind]:
+def _of_comparisons(
+    compared: Mapping[str, Summary], planned: Mapping[str, Note]
+) -> dict[str, Kind]:
     """The placeholders on comparisons of language models."""
 
     def final(name: str, method: str, metric: str = SAMPLED) -> str:
@@ -122,25 +126,28 @@ def _of_comparisons(compared: Mapping[str, Summary], titles: Mapping[str, str]) 
         known = by_metric(compared[name])[metric]
         return Pair(compared[name], known[tpo]["method"], known[grpo]["method"]).gap(metric)
 
+    def pairs() -> dict[str, Pair]:
+        found = {name: Pair.of(compared[name], note.own_side) for name, note in planned.items()}
+        return {name: pair for name, pair in found.items() if pair}
+
     return {
         "final": final,
         "gap": gap,
-        "pairs": lambda: _pairs({name: compared[name] for name in titles}, titles),
-        "significant": lambda: _significant([compared[name] for name in titles]),
+        "pairs": lambda: _pairs(pairs(), planned),
+        "sides": lambda: sides.table(compared, planned),
+        "significant": lambda: _significant(pairs().values()),
     }
 
 
-def _significant(compared: Sequence[Summary]) -> str:
-    pairs = [pair for one in compared if (pair := Pair.of(one))]
+def _significant(pairs: Collection[Pair]) -> str:
     return f"{sum(pair.gap().startswith('**') for pair in pairs)} of {len(pairs)}"
 
 
-def _pairs(compared: Mapping[str, Summary], titles: Mapping[str, str]) -> str:
+def _pairs(known: Mapping[str, Pair], planned: Mapping[str, Note]) -> str:
     """A row per comparison: both settings, accuracy, its difference, pass@k and relative rollouts."""
     heads = ["comparison", "TPO's setting", "GRPO's setting", "accuracy %: TPO, GRPO", "TPO - GRPO",
              "pass@16, TPO - GRPO", "rollouts to match GRPO, relative", "seeds"]  # fmt: skip
     lines = []
-    known = {name: pair for name, one in compared.items() if (pair := Pair.of(one))}
     options = [one for pair in known.values() for one in pair.settings]
     shared = [one for one in options[0] if all(one in other for other in options)]
     for name, pair in known.items():
@@ -150,7 +157,8 @@ def _pairs(compared: Mapping[str, Summary], titles: Mapping[str, str]) -> str:
             for options in pair.settings
         )
         lines.append([
-            f"[{report_page.text(titles[name])}](comparisons/{name}.md)", *map(report_page.text, settings),
+            f"[{report_page.text(planned[name].title)}](comparisons/{name}.md)",
+            *map(report_page.text, settings),
             ", ".join(pair.finals()), pair.gap(), pair.gap(solved), pair.relative_rollouts(1.0),
             str(pair.seeds),
         ])  # fmt: skip

@@ -24,15 +24,18 @@ DASH = "–"
 
 @dataclass(frozen=True)
 class Pair:
-    """The settings of TPO and of GRPO with the highest final sampled accuracy, chosen on the reported seeds."""
+    """The settings of TPO and of GRPO with the highest final sampled accuracy, chosen on the reported seeds.
+
+    `own_side`, such as "max_grad_norm=0.0", limits TPO's to those with that option.
+    """
 
     summary: Summary
     tpo: str
     grpo: str
 
     @classmethod
-    def of(cls, summary: Summary) -> Pair | None:
-        """The pair of a comparison; None if it lacks either side."""
+    def of(cls, summary: Summary, own_side: str = "") -> Pair | None:
+        """The pair of a comparison; None if it lacks either side, an error if no TPO has `own_side`."""
         final = by_metric(summary).get(SAMPLED, {})
         own = [
             m["method"]
@@ -40,6 +43,8 @@ class Pair:
             if m["method"].split(":")[0] in OWN and final.get(m["method"], {}).get("n")
         ]
         baseline = next((m["method"] for m in summary["methods"] if m["baseline"]), None)
+        if own_side and not (own := [m for m in own if own_side in m.split(":")[1:]]):
+            raise ValueError(f"TPO's side is {own_side!r}, which no TPO of the comparison has")
         if not own or baseline is None:
             return None
         return cls(summary, max(own, key=lambda method: final[method]["mean"]), baseline)

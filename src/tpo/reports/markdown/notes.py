@@ -8,7 +8,11 @@ A note is FOLDER/NAME.md, next to the JSON file of that name. All its parts are 
 
     Answer: one paragraph.
 
+    TPO's side: max_grad_norm=0.0
+
     Remarks, of any length.
+
+TPO's side: the option that a plan gave to TPO, in a comparison that has TPO without it as well.
 
 FOLDER/index.md orders the index page: under each `## Heading` a paragraph, then a list of names.
 """
@@ -32,6 +36,7 @@ class Note:
     question: str = ""
     answer: str = ""
     remarks: str = ""
+    own_side: str = ""
 
 
 @dataclass(frozen=True)
@@ -57,6 +62,7 @@ def note(text: str) -> Note:
         ("title", r"# ([^\n]+)"),
         ("question", r"Question: (.+?)"),
         ("answer", r"Answer: (.+?)"),
+        ("own_side", r"TPO's side: (.+?)"),
     ):
         if match := re.match(rf"{pattern}(?:\n\n+|\Z)", left, re.DOTALL):
             found[name], left = " ".join(match[1].split()), left[match.end() :]

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
+from tpo import declarations
 from tpo.reports.labels import verdict_in_words
 from tpo.reports.markdown import report_page
 from tpo.reports.markdown.notes import Group
@@ -78,6 +79,7 @@ def page(found: Section) -> str:
     figure = shown.get("figure")
     parts = [
         f"# {title}",
+        fewer_seeds(found),
         _labelled("Question", shown.get("question")),
         _labelled("Answer", shown.get("answer")),
         published(found),
@@ -96,6 +98,28 @@ def page(found: Section) -> str:
         report_page.code(shown["command"]),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def fewer_seeds(found: Section) -> str:
+    """A sentence if a run of the paper's study has fewer seeds than the paper; else empty."""
+    name = str(found["name"])
+    if name not in declarations.list_studies(extra=False):
+        return ""
+    study = declarations.get_study(name)
+    scale = study.scale("full")
+    pairs = {
+        (int(row["n"]), int(scale.settings_at(study, row["coords"])["seeds"]))
+        for row in found["table"]["rows"]
+        if row.get("n")
+    }
+    short = sorted({ours for ours, theirs in pairs if ours < theirs})
+    if not short:
+        return ""
+    theirs = max(theirs for ours, theirs in pairs if ours in short)
+    seeds = " to ".join(str(n) for n in dict.fromkeys((short[0], short[-1])))
+    return (
+        f"**Fewer seeds than the paper: {seeds} of {theirs}.** Most differences are then undecided."
+    )
 
 
 def _labelled(label: str, words: str | None) -> str:
@@ -140,18 +164,30 @@ def published(found: Section) -> str:
     return f"Published numbers ({report_page.text(found['source'])}), {said}."
 
 
+def claims(found: Sequence[Section], ours: bool) -> Counter[str]:
+    """The verdicts on claims: about the studies of the paper, or about our own."""
+    own = {*declarations.list_studies()} - {*declarations.list_studies(extra=False)}
+    asked = [one for one in found if (one["name"] in own) == ours]
+    return Counter(verdict["status"] for one in asked for verdict in one["verdicts"])
+
+
+def _by_status(count: Counter[str]) -> str:
+    return ", ".join(f"{count[status]} {words}" for status, words in CLAIMS.items())
+
+
 def tally(found: Sequence[Section]) -> str:
     """How many numbers agree with ours, and how many claims hold."""
     count = sum((counts(one) for one in found), Counter())
     total = sum(count.values())
     compared = sum(count[verdict] for verdict in SAID)
-    claims = Counter(verdict["status"] for one in found for verdict in one["verdicts"])
-    by_status = ", ".join(f"{claims[status]} {words}" for status, words in CLAIMS.items())
+    theirs, ours = claims(found, ours=False), claims(found, ours=True)
+    own = f" **{ours.total()} claims of our own** in further studies: {_by_status(ours)}."
     return (
         f"**{total} published numbers.** {compared} have been run: {count[AGREES]} agree, "
         f"ours is lower for {count[LOWER]} and higher for {count[HIGHER]}, {count[NOISY]} are too noisy to "
         f"tell. {total - compared} have not been run, or with fewer than {LEAST} seeds. "
-        f"**{sum(claims.values())} claims** were tested in these studies: {by_status}."
+        f"**{theirs.total()} claims** about these studies were tested: {_by_status(theirs)}."
+        + (own if ours else "")
     )
 
 
