@@ -179,9 +179,9 @@ def test_the_tally_counts_the_verdicts_of_the_pages():
         words = f"{holds} hold, {fails} do not hold, {undecided} undecided."
         total = holds + fails + undecided
         by_kind.append(
-            f"**{total} claims** about these studies were tested: {words}"
+            f"**{total} claims**: {words}"
             if of_paper
-            else f"**{total} claims of our own** in further studies: {words}"
+            else f"**{total} claims of our own studies**: {words}"
         )
     said = f"{agree} agree, ours is lower for {lower} and higher for {higher}, {noisy} are too noisy to tell."
     for text in (

@@ -181,13 +181,12 @@ def tally(found: Sequence[Section]) -> str:
     total = sum(count.values())
     compared = sum(count[verdict] for verdict in SAID)
     theirs, ours = claims(found, ours=False), claims(found, ours=True)
-    own = f" **{ours.total()} claims of our own** in further studies: {_by_status(ours)}."
+    own = f" **{ours.total()} claims of our own studies**: {_by_status(ours)}."
     return (
         f"**{total} published numbers.** {compared} have been run: {count[AGREES]} agree, "
         f"ours is lower for {count[LOWER]} and higher for {count[HIGHER]}, {count[NOISY]} are too noisy to "
-        f"tell. {total - compared} have not been run, or with fewer than {LEAST} seeds. "
-        f"**{theirs.total()} claims** about these studies were tested: {_by_status(theirs)}."
-        + (own if ours else "")
+        f"tell. {total - compared} have fewer than {LEAST} seeds or none. "
+        f"**{theirs.total()} claims**: {_by_status(theirs)}." + (own if ours else "")
     )
 
 
