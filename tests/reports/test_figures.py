@@ -162,7 +162,7 @@ def test_an_enlarged_panel_fills_the_window_until_escape(page: Any) -> None:
     assert dialog.locator("g.series:not(.dim)").count() == 1
     dialog.locator("svg.plot").focus()
     page.keyboard.press("Escape")
-    assert page.locator("dialog").count() == 0
+    dialog.wait_for(state="detached")
     assert button.evaluate("b => b === document.activeElement")
     chosen = study(page, "terminal").locator(".legend [aria-pressed=true]")
     assert chosen.all_text_contents() == ["DG n = 6"]  # the page shows what was chosen

@@ -99,7 +99,7 @@ def reached(folder):
     """The last episode of any checkpoint in the folder."""
     store = Store(folder) if (Path(folder) / "store.json").exists() else None
     found = {path.parent for path in Path(folder).rglob("*.npz")}
-    saved = [store.checkpoint(path.relative_to(folder)) for path in found]
+    saved = [store.checkpoint(path.relative_to(folder).as_posix()) for path in found]
     return max([one.episode for one in saved if one], default=0)
 
 

@@ -185,7 +185,7 @@ def test_what_cannot_start_leaves_no_run(place: Path, capsys: pytest.CaptureFixt
         ({"trl": '{"parallelism_config": {"cp_size": 2}}'}, "Set cp_size=1"),
         ({"trl": '{"generation_batch_size": 6}'}, "(generation_batch_size=6), so a group would be split: make it 4 or 8"),
         ({"steps": None, "compare": "tpo,vapo"}, "'vapo' needs a critic"),  # before tpo is trained
-        ({"report_to": "no_such"}, "report_to is 'no_such', expected none, all, or loggers"),
+        ({"report_to": "no_such"}, "report-to is 'no_such', expected none, all, or loggers"),
     ]:  # fmt: skip
         assert main(flags(place, **changes)) == 2
         assert words in capsys.readouterr().err
