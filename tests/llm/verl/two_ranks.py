@@ -94,7 +94,9 @@ def rows_of_rank(rank, exact, found, objective):
     stored, keys = with_padding(found)
     where = {f"uid{g}_{k}_0": (g, k) for g in range(PROMPTS) for k in range(K)}
     old = [
-        exact.group.log_probs_old[where[key]][: len(row["responses"])].float() if key in where else torch.zeros(1)
+        exact.group.log_probs_old[where[key]][: len(row["responses"])].float()
+        if key in where
+        else torch.zeros(1)
         for key, row in zip(keys, stored, strict=True)
     ]
     by_row = advantages(stored, keys, old, objective)
