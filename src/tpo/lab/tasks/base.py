@@ -20,6 +20,9 @@ class Task(Protocol):
     """A frozen value. All randomness comes from the key; large arrays come from `load`.
 
     A task of your own is a frozen dataclass with these attributes and methods; see `examples/own_task.py`.
+    Where rewards are not the truth (noise, shaping), a task of one action may also have
+    `right(answer, actions)`, shaped like `rewards`: whether an action is right. The expected error is then
+    computed from it.
     """
 
     @property
